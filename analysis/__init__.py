@@ -1,0 +1,1 @@
+"""Figures, tables and reports from finished run folders; reads files only."""

@@ -1,0 +1,254 @@
+"""From a scenario file to a Scenario: strict YAML, extends, overrides, arms; every problem at once.
+
+`extends: other.yaml` merges maps and replaces everything else. Files come from strangers: they may
+only extend files in or below their own folder, or a bundled scenario by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from scenarios.explain import explain
+from scenarios.layers import Layer, merge
+from scenarios.problems import Mark, Problem, ScenarioError, got
+from scenarios.schema import Scenario
+from scenarios.shapes import fill_tags
+from scenarios.strict_yaml import MAX_BYTES, Node, decode, read, read_value, scalar
+
+__all__ = ["Loaded", "Problem", "ScenarioError", "bundled", "dump", "json_schema", "load"]
+
+BUNDLED = Path(__file__).parent
+NOT_ON_THE_COMMAND_LINE = ("extends",)
+NOT_IN_AN_ARM = ("name", "sweep", "extends")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A scenario file that is right, its overrides applied."""
+
+    scenario: Scenario
+    cells: dict[str, Scenario]
+    """What to run, by arm, without sweep; without a sweep the scenario itself under ''."""
+    document: dict[str, Any]
+    """What the scenario was made of: files and overrides merged, defaults left out."""
+    path: Path
+    root: Path
+    """Folder that relative paths in the scenario start from."""
+
+
+def bundled() -> dict[str, Path]:
+    """Scenarios that come with the package, by name."""
+    return {path.stem: path for path in sorted(BUNDLED.glob("*.yaml"))}
+
+
+def load(path: str | Path, overrides: Sequence[str] = ()) -> Loaded:
+    """Read a file (or a bundled scenario by name) and lay `key.path=value` overrides over it.
+
+    An override sets a key, whatever stood there; an arm of a sweep does the same over the result.
+    Raises ScenarioError with every problem.
+    """
+    file = _named(path)
+    root, problems = _read_chain(file)
+    layer = Layer(root, Scenario, NOT_ON_THE_COMMAND_LINE)
+    for text in overrides:
+        problems += _override(layer, text)
+    fill_tags(root, Scenario)
+    scenario, found = _validate(root)
+    cells, of_arms = _cells(root, {(p.key, p.message) for p in found})
+    known = {problem.at for problem in problems}
+    problems += [problem for problem in found + of_arms if problem.at not in known]
+    if problems or scenario is None:
+        raise ScenarioError(problems)
+    return Loaded(scenario, cells or {"": scenario}, root.plain(), file, file.parent)
+
+
+def dump(scenario: Scenario) -> str:
+    """The scenario with every default filled in, as a file that loads back to an equal one."""
+    return yaml.dump(
+        scenario.model_dump(),
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=None,
+        width=96,
+    )
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema of a scenario file, for editors.
+
+    After `stageout check --schema > stageout.schema.json`, a first line of
+    `# yaml-language-server: $schema=stageout.schema.json` gives completion and checks while typing.
+    """
+    schema = Scenario.model_json_schema()
+    required = schema.pop("required", [])
+    schema["properties"]["extends"] = {
+        "type": "string",
+        "description": "A file beside this one, or a bundled scenario; this one's keys win.",
+    }
+    schema["anyOf"] = [{"required": required}, {"required": ["extends"]}]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+# --- files ----------------------------------------------------------------------------------
+
+
+def _named(path: str | Path) -> Path:
+    file = Path(path)
+    known = bundled()
+    name = str(path).removesuffix(".yaml")
+    return known[name] if name in known and not file.exists() else file
+
+
+def _read_chain(file: Path) -> tuple[Node, list[Problem]]:
+    """The file over the files it extends."""
+    chain: list[Node] = []
+    problems: list[Problem] = []
+    seen: set[Path] = set()
+    folder = file.parent
+    while True:
+        node, found = read(decode(_bytes(file), str(file)), str(file))
+        seen.add(file.resolve())
+        problems += found
+        if not isinstance(node.value, dict):
+            problems.append(Problem(node.at, "", f"must be a map of keys {got(node.plain())}"))
+            raise ScenarioError(problems)
+        chain.append(node)
+        extends = node.value.pop("extends", None)
+        if extends is None:
+            break
+        if isinstance(extends.value, str):
+            target, folder, wrong = _base(extends.value, file, folder)
+        else:
+            target, wrong = None, f"must be a file or a bundled scenario {got(extends.plain())}"
+        if target is not None and target.resolve() in seen:
+            wrong = f"extends itself {got(extends.value)}"
+        if target is None or wrong:
+            raise ScenarioError([*problems, Problem(extends.at, "extends", wrong)])
+        file = target
+    root = chain.pop()
+    while chain:
+        root = merge(root, chain.pop(), Scenario)
+    return root, problems
+
+
+def _base(name: str, file: Path, folder: Path) -> tuple[Path | None, Path, str]:
+    """File that `extends: name` means in `file`, its folder, and what is wrong with it."""
+    target = file.parent / name
+    try:
+        inside = target.resolve().is_relative_to(folder.resolve())
+        exists = target.is_file()
+    except (OSError, ValueError, RuntimeError):
+        return None, folder, f"not a file name {got(name)}"
+    if Path(name).is_absolute() or ".." in Path(name).parts or not inside:
+        return None, folder, f"must stay in the scenario's own folder {got(name)}"
+    known = bundled()
+    if not exists and name.removesuffix(".yaml") in known:
+        return known[name.removesuffix(".yaml")], BUNDLED, ""
+    if not exists:
+        return None, folder, f"no such file {got(name)}{_bundled_hint(name)}"
+    return target, folder, ""
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        message = f"no such file{_bundled_hint(str(file))}"
+    except ValueError:
+        message = "not a file name"
+    except OSError as error:
+        message = f"cannot be read: {error.strerror or error}"
+    raise ScenarioError([Problem(Mark(str(file), 1, 1), "", message)])
+
+
+def _bundled_hint(name: str) -> str:
+    names = list(bundled())
+    near = get_close_matches(name.removesuffix(".yaml"), names, 1)
+    if near:
+        return f"; did you mean '{near[0]}'?"
+    return f"; bundled: {', '.join(names)}" if names else ""
+
+
+# --- overrides, arms, models ----------------------------------------------------------------
+
+
+def _override(layer: Layer, text: str) -> list[Problem]:
+    short = text if len(text) <= 80 else text[:77] + "..."
+    at = Mark(f"override {ascii(short) if not short.isprintable() else repr(short)}")
+    key, equals, value = text.partition("=")
+    if not equals:
+        return [Problem(at, "", "must be key.path=value")]
+    if not key.isprintable():
+        return [Problem(at, "", "not a key path such as cluster.stages")]
+    try:
+        node, problems = read_value(value, at)
+    except ScenarioError as error:
+        return [Problem(p.at, key, p.message) for p in error.problems]
+    node.key_at = at
+    return [Problem(p.at, key, p.message) for p in problems] or layer.assign(key, node)
+
+
+def _validate(root: Node) -> tuple[Scenario | None, list[Problem]]:
+    try:
+        return Scenario.model_validate(root.plain()), []
+    except ValidationError as error:
+        return None, explain(error, root, Scenario)
+
+
+def _cells(root: Node, known: set[tuple[str, str]]) -> tuple[dict[str, Scenario], list[Problem]]:
+    """Each arm over the document, and the problems that the document does not have by itself."""
+    assert isinstance(root.value, dict)
+    sweep = root.value.get("sweep")
+    arms = sweep.value.get("arms") if sweep and isinstance(sweep.value, dict) else None
+    cells: dict[str, Scenario] = {}
+    problems: list[Problem] = []
+    for name, arm in arms.value.items() if arms and isinstance(arms.value, dict) else ():
+        base = Node({key: node for key, node in root.value.items() if key != "sweep"}, root.at)
+        cell, found = _arm(base.clone(), arm)
+        inside, line = arm.marks(), arm.key_at or arm.at
+        problems += [
+            Problem(p.at if p.at in inside else line, f"sweep.arms.{name}.{p.key}", p.message)
+            for p in found
+            if (p.key, p.message) not in known
+        ]
+        if cell is not None:
+            cells[name] = cell
+    return cells, problems
+
+
+def _arm(base: Node, arm: Node) -> tuple[Scenario | None, list[Problem]]:
+    layer = Layer(base, Scenario, NOT_IN_AN_ARM)
+    problems: list[Problem] = []
+    for key, value in arm.value.items() if isinstance(arm.value, dict) else ():
+        problems += layer.assign(key, value)
+    fill_tags(base, Scenario)
+    scenario, found = _validate(base)
+    return scenario, problems + found
+
+
+# --- writing --------------------------------------------------------------------------------
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what `read` reads back: text that looks like a YAML 1.2 number is quoted."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    simple = isinstance(scalar(text), str) and text.isascii() and text.isprintable()
+    style = None if simple else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)

@@ -1,0 +1,77 @@
+"""The scenario: one frozen object that composes what the cluster and the trainer need."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sim.config import (
+    Cluster,
+    Name,
+    Network,
+    NoOutages,
+    Outages,
+    PerGlobalStep,
+    Pool,
+    PoolOutages,
+    Recovery,
+    Script,
+    StageSeconds,
+)
+from trainer.config import Method, Model, ModelSpec, Train, shape
+
+DEFAULT_POOL = "default"
+
+
+class Work(BaseModel):
+    """The job that is timed and billed; by default the model that is trained."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    model: ModelSpec | None = Field(None, description="Shape to time; null: the trained one.")
+    sequences: int | None = Field(
+        None, ge=1, description="Sequences of a replica's inner step; null: the trained ones."
+    )
+    micro_batches: int = Field(2, ge=1, description="Parts that flow through the pipeline.")
+    peak_tflops: float = Field(125.0, gt=0, description="Dense half-precision peak of a worker.")
+    utilisation: float = Field(0.4, gt=0, le=1, description="Share of the peak that is reached.")
+    stage_seconds: StageSeconds | None = Field(
+        None, description="Seconds a micro-batch, instead of FLOPs / (peak x utilisation)."
+    )
+
+
+class Sweep(BaseModel):
+    """What to vary."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    arms: dict[Name, dict[str, Any]] = Field(
+        min_length=1, description="Cells by name: key.path -> value."
+    )
+
+
+class Scenario(BaseModel):
+    """A scenario file, defaults filled in."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    name: Name = Field(description="Names the run folder.")
+    seed: int = Field(0, ge=0, le=2**32 - 1, description="Of every random stream.")
+    global_steps: int = Field(45, ge=1, le=10_000_000, description="Rounds; also the LR horizon.")
+    cluster: Cluster = Field(default_factory=Cluster, description="Where.")
+    outages: Outages = Field(default_factory=NoOutages, description="What breaks.")
+    recovery: Recovery = Field(default_factory=Recovery, description="What then.")
+    method: Method = Field(default_factory=Method, description="How replicas learn together.")
+    train: Train | None = Field(
+        default_factory=Train, description="What is learned; null: a timing and cost study."
+    )
+    work: Work = Field(default_factory=Work, description="What a step costs.")
+    pools: dict[Name, Pool] = Field(
+        default_factory=lambda: {DEFAULT_POOL: Pool()}, description="Workers by pool."
+    )
+    network: Network = Field(default_factory=Network, description="How they talk.")
+    expect: dict[str, str] = Field(
+        default_factory=dict, description="Summary key -> bound such as '< 0.02'; else exit 3."
+    )
+    sweep: Sweep | None = Field(None, description="What to vary.")

@@ -1,0 +1,220 @@
+"""What the cluster is, what breaks, what then, what a step costs. Frozen; a line a field."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from sim.laws import Exponential, Fixed, Law
+from sim.policies import POLICIES, Policy
+
+HOUR_S = 3600.0
+GB = 1e9
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+Seconds = Annotated[float, Field(ge=0)]
+PolicyName = Literal["skip", "idle", "wait"]
+
+
+class Strict(BaseModel):
+    """Frozen, unknown keys refused, no silent conversion from text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Cluster(Strict):
+    """The slots of the job: replicas x stages."""
+
+    replicas: int = Field(8, ge=1, le=100_000, description="R: data-parallel copies.")
+    stages: int = Field(4, ge=1, le=1_000, description="S: pipeline stages of a replica.")
+
+
+# --- laws and pools -------------------------------------------------------------------------
+
+
+class ExponentialLaw(Strict):
+    """Memoryless durations."""
+
+    law: Literal["exponential"] = "exponential"
+    mean: float = Field(gt=0, description="Mean, in the unit of the key.")
+
+    def build(self, unit_s: float) -> Law:
+        """The law in seconds."""
+        return Exponential(self.mean * unit_s)
+
+
+Duration = Annotated[float, Field(gt=0)] | ExponentialLaw
+"""A number is a fixed duration."""
+
+
+def law(duration: float | ExponentialLaw, unit_s: float) -> Law:
+    """Law in seconds of a duration given in units of `unit_s` seconds."""
+    if isinstance(duration, ExponentialLaw):
+        return duration.build(unit_s)
+    return Fixed(float(duration) * unit_s)
+
+
+class Pool(Strict):
+    """Workers under one price and one outage law."""
+
+    workers: int | None = Field(
+        None, ge=0, le=1_000_000, description="Machines; null: one a slot. More than slots: spares."
+    )
+    usd_per_h: float = Field(0.0, ge=0, description="Price of a worker-hour, back to gone.")
+    up_h: Duration | None = Field(None, description="Law of the time from back to gone.")
+    outage_h: Duration | None = Field(None, description="Law of the time from gone to back.")
+    provision_s: Seconds = Field(0.0, description="Boot, from back until weights can load.")
+    detect_s: Seconds = Field(0.0, description="From gone until the job knows.")
+    notice_s: Seconds = Field(0.0, description="Warning before gone; 0: none.")
+
+
+# --- what breaks ----------------------------------------------------------------------------
+
+
+class NoOutages(Strict):
+    """Nothing breaks."""
+
+    kind: Literal["none"] = "none"
+
+
+class PerGlobalStep(Strict):
+    """The published regime: a probability per replica and global step (rule 9)."""
+
+    kind: Literal["per_global_step"]
+    probability: float = Field(ge=0, le=1, description="p: a whole replica loses one stage.")
+    duration_global_steps: int = Field(6, ge=1, description="D: rounds out, the first included.")
+    stages: Literal["inner", "ends", "all"] | Annotated[
+        list[Annotated[int, Field(ge=0)]], Field(min_length=1)
+    ] = Field("inner", description="Which stages can be lost.")
+    start_step: int = Field(0, ge=0, description="First global step that can fail.")
+
+
+class At(Strict):
+    """An instant told in steps: the planned start of an inner step."""
+
+    global_step: int = Field(ge=0, description="Index of the committed round.")
+    inner_step: int = Field(0, ge=0, description="The slot has completed this many by then.")
+
+
+class ScriptedOutage(Strict):
+    """One outage of the worker that starts in slot (replica, stage)."""
+
+    replica: int = Field(ge=0, description="Replica of the worker's first slot.")
+    stage: int = Field(ge=0, description="Stage of the worker's first slot.")
+    gone_s: Seconds | None = Field(None, description="Instant of the loss.")
+    back_s: Seconds | None = Field(None, description="Instant of the return; null: never.")
+    at: At | None = Field(None, description="The loss in steps, instead of gone_s.")
+    outage_s: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="With `at`: seconds from gone to back; null: never."
+    )
+
+    @model_validator(mode="after")
+    def _one_clock(self) -> ScriptedOutage:
+        if (self.gone_s is None) == (self.at is None):
+            raise ValueError("give exactly one of gone_s and at")
+        if self.at is not None and self.back_s is not None:
+            raise ValueError("with at, say outage_s instead of back_s")
+        if self.at is None and self.outage_s is not None:
+            raise ValueError("with gone_s, say back_s instead of outage_s")
+        if self.back_s is not None and self.gone_s is not None and self.back_s <= self.gone_s:
+            raise ValueError(f"back_s must be later than gone_s (got {self.back_s})")
+        return self
+
+
+class Script(Strict):
+    """Outages written down by hand."""
+
+    kind: Literal["script"]
+    script: dict[Name, ScriptedOutage] = Field(
+        default_factory=dict, description="Outages by name."
+    )
+
+
+class PoolOutages(Strict):
+    """The laws of the pools."""
+
+    kind: Literal["pools"]
+
+
+Outages = Annotated[
+    NoOutages | PerGlobalStep | Script | PoolOutages, Field(discriminator="kind")
+]
+
+
+# --- what then ------------------------------------------------------------------------------
+
+
+class Recovery(Strict):
+    """What the job does about a vacant slot."""
+
+    policy: Annotated[list[PolicyName], Field(min_length=1)] = Field(
+        default_factory=lambda: ["skip", "idle"],
+        description="Ordered: the first that applies to the slot. Ends cannot be skipped.",
+    )
+
+    @model_validator(mode="after")
+    def _ends_in_one_that_always_applies(self) -> Recovery:
+        always = [name for name in self.policy if POLICIES[name].always]
+        if not always:
+            raise ValueError("the last policy must be idle or wait: skip never applies to ends")
+        if always[0] != self.policy[-1]:
+            raise ValueError(f"nothing after {always[0]} is ever reached")
+        if len(set(self.policy)) < len(self.policy):
+            raise ValueError("a policy is named twice")
+        return self
+
+    def policies(self) -> tuple[Policy, ...]:
+        """The policies in order."""
+        return tuple(POLICIES[name] for name in self.policy)
+
+
+# --- how they talk --------------------------------------------------------------------------
+
+
+class StageNetwork(Strict):
+    """Every hop between two stages of a replica; full duplex."""
+
+    bandwidth_mbps: float = Field(5000.0, gt=0, description="Megabits a second, each way.")
+    latency_ms: float = Field(0.5, ge=0, description="Added to every transfer.")
+    usd_per_gb: float = Field(0.0, ge=0, description="Egress price of a gigabyte (1e9 bytes).")
+
+
+class ReplicaNetwork(Strict):
+    """How replicas exchange updates."""
+
+    via: Literal["store"] = Field("store", description="store: upload, then download the others.")
+
+
+class StoreNetwork(Strict):
+    """A worker's way to and from the object store."""
+
+    up_mbps: float = Field(1000.0, gt=0, description="Megabits a second, upload.")
+    down_mbps: float = Field(2000.0, gt=0, description="Megabits a second, download.")
+    latency_ms: float = Field(30.0, ge=0, description="Added to every transfer.")
+    usd_per_gb: float = Field(0.0, ge=0, description="Egress price of a downloaded gigabyte.")
+
+
+class Network(Strict):
+    """Links by class."""
+
+    stages: StageNetwork = Field(default_factory=StageNetwork, description="Between stages.")
+    replicas: ReplicaNetwork = Field(default_factory=ReplicaNetwork, description="Exchange.")
+    store: StoreNetwork = Field(default_factory=StoreNetwork, description="Object store.")
+
+
+# --- what a step costs ----------------------------------------------------------------------
+
+
+class StageSeconds(Strict):
+    """Seconds of one micro-batch in a stage, given instead of derived."""
+
+    forward_s: float | list[float] = Field(description="One number, or one a stage.")
+    backward_s: float | list[float] = Field(description="One number, or one a stage.")
+
+    @model_validator(mode="after")
+    def _positive(self) -> StageSeconds:
+        for name, given in (("forward_s", self.forward_s), ("backward_s", self.backward_s)):
+            values = given if isinstance(given, list) else [given]
+            if not values or min(values) <= 0:
+                raise ValueError(f"{name} must be above 0 (got {given})")
+        return self

@@ -1,0 +1,49 @@
+"""Links: seconds and dollars of a number of bytes. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sim.config import GB, Network
+
+BITS = 8.0
+
+
+@dataclass(frozen=True)
+class Link:
+    """Latency, then bytes at a rate."""
+
+    latency_s: float
+    bytes_per_s: float
+    usd_per_byte: float
+
+    def transfer_s(self, nbytes: float) -> float:
+        """Seconds in which the link is busy with the bytes."""
+        return nbytes / self.bytes_per_s
+
+    def seconds(self, nbytes: float) -> float:
+        """Seconds until the last byte has arrived; nothing to send takes none."""
+        return self.latency_s + self.transfer_s(nbytes) if nbytes else 0.0
+
+
+@dataclass(frozen=True)
+class Links:
+    """The link classes of a job."""
+
+    hop: Link
+    up: Link
+    down: Link
+
+
+def links(network: Network) -> Links:
+    """Links in bytes and seconds from the network of a scenario."""
+
+    def link(mbps: float, latency_ms: float, usd_per_gb: float) -> Link:
+        return Link(latency_ms / 1e3, mbps * 1e6 / BITS, usd_per_gb / GB)
+
+    stages, store = network.stages, network.store
+    return Links(
+        hop=link(stages.bandwidth_mbps, stages.latency_ms, stages.usd_per_gb),
+        up=link(store.up_mbps, store.latency_ms, store.usd_per_gb),
+        down=link(store.down_mbps, store.latency_ms, store.usd_per_gb),
+    )

@@ -1,0 +1,111 @@
+"""What goes into the engine and what comes out: plain, immutable records.
+
+Arrays are [replica, stage]; R replicas, S stages, H inner steps of a global step.
+Seconds, bytes and dollars, with the unit in the name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+EventKind = Literal["notice", "gone", "back"]
+
+CLASSES = (
+    "vacant",
+    "provision",
+    "restore",
+    "compute",
+    "boundary",
+    "bubble",
+    "lost",
+    "sync",
+    "wait",
+)
+"""Every slot-second falls in exactly one of these; README says what each means."""
+
+TRAIN_STATE = "train"
+TIMELINE_STATES = (TRAIN_STATE, "wait", "lost", "vacant", "provision", "restore")
+"""States of the slot timeline: `train` is steps, exchange and barrier of a committed round."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """The timed job in plain numbers; lists are one entry a stage."""
+
+    forward_s: tuple[float, ...]
+    """Seconds of one micro-batch, forward."""
+    backward_s: tuple[float, ...]
+    """Seconds of one micro-batch, backward."""
+    micro_batches: int
+    tokens: int
+    """Tokens of one replica's inner step."""
+    hop_bytes: int
+    """Bytes of one inner step over one hop, one direction."""
+    update_bytes: tuple[int, ...]
+    """Bytes of one slot's upload."""
+    weights_bytes: tuple[int, ...]
+    """Bytes that a joining slot restores: the anchor of its stage."""
+    state_bytes: tuple[int, ...]
+    """Bytes of a slot's whole state: parameters, moments, error feedback."""
+
+    def __post_init__(self) -> None:
+        if self.tokens % self.micro_batches:
+            raise ValueError(
+                f"micro_batches must divide the tokens of an inner step "
+                f"(got {self.micro_batches} and {self.tokens})"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something the provider does to a worker. A notice says when the worker will be gone."""
+
+    t_s: float
+    worker: int
+    kind: EventKind
+    cause: str
+    gone_s: float = np.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Spell:
+    """A worker was away from `gone_s` until `back_s` (NaN: not back by the end)."""
+
+    worker: int
+    zone: str
+    gone_s: float
+    back_s: float
+    cause: str
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GlobalStep:
+    """One committed round. `start_s` is the end of the round before; stalls are inside."""
+
+    index: int
+    start_s: float
+    end_s: float
+    steps: NDArray[np.int32]
+    """[R, S] inner steps of the slot in this round, 0..H."""
+    sends: NDArray[np.bool_]
+    """[R, S] the slot's pseudo-gradient is in the aggregate."""
+    joins: NDArray[np.int8]
+    """[R, S] 0 no, 1 the same worker, 2 a new one; at the boundary that opens the round."""
+    compute_s: NDArray[np.float64]
+    """[R, S] computing seconds."""
+    slot_s: dict[str, float]
+    """Slot-seconds by class, summed over slots."""
+    spare_s: float
+    """Worker-seconds outside slots."""
+    node_s: dict[str, float]
+    """Billed worker-seconds by pool."""
+    crossings: dict[tuple[int, int], int]
+    """Replica inner steps over each hop that were kept, forward."""
+    nbytes: dict[str, int]
+    """Bytes: boundary, sync, restore, snapshot, lost_boundary, lost_sync."""
+    usd: dict[str, float]
+    """Dollars: compute, egress."""

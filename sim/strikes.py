@@ -1,0 +1,88 @@
+"""Outages that are told in global steps: the published regime's draws, and scripts (rule 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from sim.clock import stream
+from sim.config import Cluster, PerGlobalStep
+
+Slot = tuple[int, int]
+
+
+def allowed_stages(outages: PerGlobalStep, stages: int) -> list[int]:
+    """Stages that the regime may take out (rule 14).
+
+    Raises:
+        ValueError: there is none, or a listed stage does not exist.
+    """
+    if not isinstance(outages.stages, str):
+        wrong = [stage for stage in outages.stages if stage >= stages]
+        if wrong:
+            raise ValueError(f"with {stages} stages the last is {stages - 1} (got {wrong[0]})")
+        return sorted(set(outages.stages))
+    if outages.stages == "inner" and stages < 3:
+        raise ValueError(f"inner stages need at least 3 stages (got {stages})")
+    named = {
+        "inner": range(1, stages - 1),
+        "ends": sorted({0, stages - 1}),
+        "all": range(stages),
+    }
+    return list(named[outages.stages])
+
+
+class PublishedRegime:
+    """A table of draws (u, stage) by global step and replica, and who is out for how long.
+
+    Args:
+        outages: probability p, duration D in global steps, allowed stages.
+        cluster: R replicas of S stages.
+        seed: draws of replica r come from the stream (seed, "per_global_step", r), two a step, so
+            they are nested in p: what fails at p fails at every larger p, if all its slots are in.
+    """
+
+    def __init__(self, outages: PerGlobalStep, cluster: Cluster, seed: int) -> None:
+        self.outages = outages
+        self.allowed = allowed_stages(outages, cluster.stages)
+        self._draws = [stream(seed, "per_global_step", r) for r in range(cluster.replicas)]
+        self._left: dict[Slot, int] = {}
+
+    def drawn(self, index: int) -> Iterator[Slot]:
+        """Slots that fail at the index if their replica is whole. Call once an index, in order."""
+        for r, draws in enumerate(self._draws):
+            u, v = draws.random(2)
+            if index >= self.outages.start_step and u < self.outages.probability:
+                yield r, self.allowed[int(v * len(self.allowed))]
+
+    def out(self, slot: Slot) -> None:
+        """The slot is out for D rounds, the current one being the first."""
+        self._left[slot] = self.outages.duration_global_steps
+
+    @property
+    def anyone_out(self) -> bool:
+        return bool(self._left)
+
+    def count_round(self) -> list[Slot]:
+        """A round has passed; the slots whose time is over."""
+        over = [slot for slot, left in self._left.items() if left == 1]
+        self._left = {slot: left - 1 for slot, left in self._left.items() if left > 1}
+        return over
+
+
+def expected_degraded_share(outages: PerGlobalStep, global_steps: int | None = None) -> float:
+    """Expected share of replica-rounds with a stage out: pD / (1 - p + pD) in the long run.
+
+    Args:
+        global_steps: with it, the finite sum of a run of that length that starts healthy.
+    """
+    p, d = outages.probability, outages.duration_global_steps
+    if global_steps is None:
+        return p * d / (1 - p + p * d)
+    steps = max(global_steps - outages.start_step, 0)
+    fails = np.zeros(steps)  # probability that an outage begins at each step
+    for g in range(steps):
+        fails[g] = p * (1 - fails[max(0, g - d + 1) : g].sum())
+    degraded = sum(float(fails[max(0, g - d + 1) : g + 1].sum()) for g in range(steps))
+    return degraded / global_steps

@@ -1,0 +1,160 @@
+"""What a pseudo-gradient becomes on the wire: chunked top-k and a 2-bit quantiser.
+
+Works on the flat vector of a stage. Source: SparseLoCo, arXiv 2508.15706, and its public code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from trainer.sizes import BLOCK, RUN, Shape, kept_of_chunk
+
+POSITION_BITS = (RUN - 1).bit_length()
+CODES = 4
+RANGE_SIGMAS = 6.0
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """What travels of one stage, as the receiver reads it.
+
+    index: int64[kept], places in the flat vector, each at most once.
+    value: float32[kept], after quantisation.
+    """
+
+    index: Tensor
+    value: Tensor
+
+    @property
+    def kept(self) -> int:
+        """How many values travel."""
+        return self.index.numel()
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """All chunks of one length in a stage."""
+
+    index: Tensor  # int64[chunk, place]: where each value of a chunk lies in the flat vector
+    keep: int  # values kept of each chunk
+    tensor: Tensor  # int64[kept]: the tensor that each kept value is of, chunk by chunk
+
+
+class Compressor:
+    """Top-k per chunk, then 2 bits or 32 per kept value; its tables are built once per stage.
+
+    shapes: the stage's tensors in the order of its flat vector. The tables take 8 bytes a
+    parameter and are shared by all replicas.
+    """
+
+    def __init__(self, shapes: Mapping[str, Shape], density: float, bits: int) -> None:
+        self.bits = bits
+        self.tensors = len(shapes)
+        by_length: dict[int, list[tuple[Tensor, int]]] = {}
+        at = 0
+        for tensor, shape in enumerate(shapes.values()):
+            count = math.prod(shape)
+            places = torch.arange(at, at + count).view(shape)
+            for blocks in chunk_places(places):
+                by_length.setdefault(blocks.shape[1], []).append((blocks, tensor))
+            at += count
+        self._groups = [
+            _group(blocks, kept_of_chunk(length, density)) for length, blocks in by_length.items()
+        ]
+
+    def encode(self, vector: Tensor) -> Encoded:
+        """What travels of a flat vector, float32[parameters of the stage]."""
+        indices = [
+            group.index.gather(1, largest(vector[group.index], group.keep)).flatten()
+            for group in self._groups
+        ]
+        index = torch.cat(indices)
+        value = vector[index]
+        if self.bits == 2:
+            tensor = torch.cat([group.tensor for group in self._groups])
+            value = dequantise(*quantise(value, tensor, self.tensors), tensor)
+        return Encoded(index, value)
+
+
+def _group(blocks: list[tuple[Tensor, int]], keep: int) -> _Group:
+    return _Group(
+        index=torch.cat([places for places, _ in blocks]),
+        keep=keep,
+        tensor=torch.cat(
+            [torch.full((len(places) * keep,), tensor) for places, tensor in blocks]
+        ),
+    )
+
+
+def chunk_places(places: Tensor) -> list[Tensor]:
+    """A tensor cut into chunks: [chunk, place] for each length, as `sizes.chunks` counts them.
+
+    places: int64 of the tensor's shape, any numbering.
+    """
+    if places.ndim == 1:
+        return [part.reshape(-1, size) for part, size in _pieces(places, RUN)]
+    return [
+        block.unflatten(0, (-1, height)).unflatten(2, (-1, width)).transpose(1, 2)
+        .reshape(-1, height * width)
+        for rows, height in _pieces(places, BLOCK)
+        for columns, width in _pieces(rows.T, BLOCK)
+        for block in [columns.T]
+    ]  # fmt: skip
+
+
+def _pieces(places: Tensor, most: int) -> list[tuple[Tensor, int]]:
+    """The part of the first dimension that whole pieces fill, and the rest, with piece sizes."""
+    length = places.shape[0]
+    whole = length - length % most
+    parts = [(places[:whole], most)] if whole else []
+    return parts + ([(places[whole:], length - whole)] if whole < length else [])
+
+
+def largest(chunks: Tensor, keep: int) -> Tensor:
+    """Positions of the `keep` largest magnitudes of each chunk: int64[chunk, keep].
+
+    chunks: float32[chunk, place], finite. Of equal magnitudes the earlier place wins: the key is
+    the magnitude's bits, which order like the number, then the place counted backwards. Without
+    that the winner of a tie would be a property of the machine.
+    """
+    length = chunks.shape[1]
+    backwards = torch.arange(RUN - 1, RUN - 1 - length, -1, device=chunks.device)
+    magnitude = chunks.abs().view(torch.int32).to(torch.int64)
+    keys = (magnitude << POSITION_BITS).bitwise_or_(backwards)
+    return RUN - 1 - keys.topk(keep, dim=1, sorted=False).values.bitwise_and_(RUN - 1)
+
+
+def quantise(value: Tensor, tensor: Tensor, tensors: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Two-bit codes of kept values, with mean and table of each tensor.
+
+    mu, sigma over the tensor's kept values; step = 6 sigma / 4;
+    code = clip(round((v - mu) / step + 2), 0, 3); the table holds the mean of v - mu per code, 0
+    for a code that does not occur. Where all values are equal, step is 0 and every code is 2.
+
+    value: float32[kept]; tensor: int64[kept], which tensor each value is of.
+    Returns codes int64[kept], mu float32[tensor], table float32[tensor, 4].
+    """
+    wide = value.double()
+    mu = _mean(wide, tensor, tensors)
+    off = wide - mu[tensor]
+    step = _mean(off.square(), tensor, tensors).sqrt() * (RANGE_SIGMAS / CODES)
+    scaled = off / torch.where(step > 0, step, torch.inf)[tensor]
+    codes = (scaled + CODES // 2).round().clamp(0, CODES - 1).long()
+    table = _mean(off, tensor * CODES + codes, tensors * CODES)
+    return codes, mu.float(), table.view(tensors, CODES).float()
+
+
+def dequantise(codes: Tensor, mu: Tensor, table: Tensor, tensor: Tensor) -> Tensor:
+    """The values that the receiver reads: mu + table[code], float32[kept]."""
+    return mu[tensor] + table[tensor, codes]
+
+
+def _mean(value: Tensor, bucket: Tensor, buckets: int) -> Tensor:
+    """Mean of the values of each bucket, 0 where there are none: float64[buckets]."""
+    total = value.new_zeros(buckets).index_add_(0, bucket, value)
+    return total / bucket.bincount(minlength=buckets).clamp(min=1)

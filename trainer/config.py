@@ -1,0 +1,133 @@
+"""What is trained and how: model, data, inner optimiser, outer method, boundary. Torch-free."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+UINT16_VOCAB = 65_536
+
+
+class Strict(BaseModel):
+    """Frozen, unknown keys refused, no silent conversion from text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Model(Strict):
+    """Shape of a Llama-style decoder: RMSNorm, RoPE, SwiGLU, no biases, untied head."""
+
+    d: int = Field(64, ge=2, description="Width of the residual stream.")
+    layers: int = Field(4, ge=1, description="Decoder blocks, cut into contiguous stages.")
+    heads: int = Field(4, ge=1, description="Attention heads; d must be a multiple of them.")
+    ffn: int = Field(176, ge=1, description="Width of the SwiGLU feed-forward.")
+    seq: int = Field(64, ge=2, description="Tokens in a training sequence.")
+    vocab: int = Field(32_000, ge=2, description="Vocabulary; a trained model takes its data's.")
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> Model:
+        if self.d % self.heads or (self.d // self.heads) % 2:
+            raise ValueError(
+                f"d / heads must be an even whole number (got d {self.d}, heads {self.heads})"
+            )
+        return self
+
+
+PRESETS: dict[str, Model] = {
+    "tiny": Model(d=64, layers=4, heads=4, ffn=176, seq=64),
+    "178m": Model(d=1024, layers=9, heads=8, ffn=2688, seq=2048),
+    "512m": Model(d=1536, layers=12, heads=12, ffn=5440, seq=2048),
+}
+"""Named shapes; 178m and 512m are the published ones."""
+
+ModelSpec = Literal["tiny", "178m", "512m"] | Model
+
+
+def shape(spec: ModelSpec) -> Model:
+    """The shape a name stands for, or the shape itself."""
+    return PRESETS[spec] if isinstance(spec, str) else spec
+
+
+class StdlibData(Strict):
+    """The running interpreter's own library source, tests left out: nothing to download."""
+
+    source: Literal["python-stdlib"] = "python-stdlib"
+    vocab: int = Field(1024, ge=257, le=UINT16_VOCAB, description="Byte-level BPE entries.")
+
+
+class TextData(Strict):
+    """One text file, or every `*.txt` below a folder; each file is a document."""
+
+    source: Literal["text"]
+    path: str = Field(description="File or folder; relative to the scenario file.")
+    vocab: int = Field(1024, ge=257, le=UINT16_VOCAB, description="Byte-level BPE entries.")
+
+
+Data = Annotated[StdlibData | TextData, Field(discriminator="source")]
+
+
+class Inner(Strict):
+    """The local AdamW steps of each replica."""
+
+    sequences: int = Field(2, ge=1, description="Sequences a replica sees in one inner step.")
+    lr: float = Field(3e-3, gt=0, description="Peak learning rate.")
+    beta1: float = Field(0.9, ge=0, lt=1, description="Decay of the first moment.")
+    beta2: float = Field(0.95, ge=0, lt=1, description="Decay of the second moment.")
+    eps: float = Field(1e-8, gt=0, description="Added to the root of the second moment.")
+    weight_decay: float = Field(0.1, ge=0, description="Decoupled decay, matrices only.")
+    clip: float = Field(1.0, gt=0, description="Gradient norm of a replica's live stages.")
+    warmup: float = Field(0.1, ge=0, lt=1, description="Share of all inner steps to warm up.")
+    final: float = Field(0.1, ge=0, le=1, description="Cosine ends at this share of the peak.")
+
+
+class Train(Strict):
+    """The model that really learns."""
+
+    model: ModelSpec = Field("tiny", description="A preset's name or a shape.")
+    data: Data = Field(default_factory=StdlibData, description="The text to learn.")
+    inner: Inner = Field(default_factory=Inner, description="Local optimiser.")
+    eval_every: int = Field(5, ge=1, description="Global steps between evaluations.")
+    eval_sequences: int = Field(256, ge=1, description="Held-out sequences of an evaluation.")
+
+    def shape(self) -> Model:
+        """Shape of the trained model: the data's vocabulary rules."""
+        return shape(self.model).model_copy(update={"vocab": self.data.vocab})
+
+
+class SparseLoCo(Strict):
+    """Chunked top-k of the pseudo-gradient with error feedback (arXiv 2508.15706)."""
+
+    name: Literal["sparseloco"] = "sparseloco"
+    density: float = Field(0.03125, gt=0, le=1, description="Kept share of each chunk.")
+    bits: Literal[2, 32] = Field(2, description="Bits of a kept value: 2 quantises.")
+    error_feedback: float = Field(0.95, ge=0, le=1, description="Beta: decay of what was held back.")
+    aggregate: Literal["mean_present", "mean_senders"] = Field(
+        "mean_present",
+        description="Divide by the senders of the stage, or by those of each coordinate.",
+    )
+    lr: float = Field(4.0, gt=0, description="Outer learning rate alpha.")
+
+
+class Average(Strict):
+    """Dense averaging of the pseudo-gradients of the senders."""
+
+    name: Literal["average"]
+    lr: float = Field(1.0, gt=0, description="Outer learning rate; 1 is the plain mean.")
+
+
+Outer = Annotated[SparseLoCo | Average, Field(discriminator="name")]
+
+
+class Boundary(Strict):
+    """How activations and gradients cross from stage to stage."""
+
+    codec: Literal["none"] = Field("none", description="none: d values a token, each way.")
+
+
+class Method(Strict):
+    """What both the clock and the trainer need of the learning method."""
+
+    inner_steps: int = Field(20, ge=1, le=10_000, description="H: local steps of a global step.")
+    outer: Outer = Field(default_factory=SparseLoCo, description="How replicas agree.")
+    boundary: Boundary = Field(default_factory=Boundary, description="Stage boundaries.")

@@ -1,0 +1,200 @@
+"""A Llama-style decoder cut into pipeline stages, run through the live ones.
+
+Pre-norm RMSNorm, RoPE, causal attention, SwiGLU, no biases, untied head. Dimensions: batch,
+time (seq), d (width), heads x head width = d, ffn, vocab.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from zlib import crc32
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from trainer.boundary import Codec
+from trainer.config import Model
+from trainer.randomness import Purpose, generator
+from trainer.sizes import tensor_shapes
+
+NORM_EPS = 1e-5
+ROPE_BASE = 10_000.0
+INIT_STD = 0.02
+
+Hop = tuple[int, int]
+
+
+class Layer(nn.Module):
+    """One decoder block: attention and feed-forward, each added to the residual stream."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        d, ffn = model.d, model.ffn
+        self.heads = model.heads
+        self.attn_norm = nn.Parameter(torch.empty(d))
+        self.w_qkv = nn.Parameter(torch.empty(3 * d, d))
+        self.w_o = nn.Parameter(torch.empty(d, d))
+        self.ffn_norm = nn.Parameter(torch.empty(d))
+        self.w_gate = nn.Parameter(torch.empty(ffn, d))
+        self.w_up = nn.Parameter(torch.empty(ffn, d))
+        self.w_down = nn.Parameter(torch.empty(d, ffn))
+
+    def forward(self, x: Tensor, rope: Tensor) -> Tensor:
+        """x: [batch, time, d]; rope: as `rope_table`."""
+        x = x + self._attention(_norm(x, self.attn_norm), rope)
+        return x + self._feed_forward(_norm(x, self.ffn_norm))
+
+    def _attention(self, x: Tensor, rope: Tensor) -> Tensor:
+        batch, time, d = x.shape
+        qkv = F.linear(x, self.w_qkv).view(batch, time, 3, self.heads, -1)
+        cos, sin = rope[:, :time]
+        turned = torch.addcmul(qkv * cos, qkv.roll(qkv.shape[-1] // 2, -1), sin)
+        q, k, v = turned.permute(2, 0, 3, 1, 4).unbind(0)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return F.linear(mixed.transpose(1, 2).reshape(batch, time, d), self.w_o)
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        return F.linear(F.silu(F.linear(x, self.w_gate)) * F.linear(x, self.w_up), self.w_down)
+
+
+class Stage(nn.Module):
+    """Contiguous layers of the model; the first stage embeds, the last has norm and head."""
+
+    def __init__(self, model: Model, numbers: Sequence[int], first: bool, last: bool) -> None:
+        super().__init__()
+        self.embed = nn.Parameter(torch.empty(model.vocab, model.d)) if first else None
+        self.layers = nn.ModuleDict({str(i): Layer(model) for i in numbers})
+        self.norm = nn.Parameter(torch.empty(model.d)) if last else None
+        self.head = nn.Parameter(torch.empty(model.vocab, model.d)) if last else None
+        self.rope: Tensor
+        self.register_buffer("rope", rope_table(model), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Token ids [batch, time] in the first stage, else x; logits out of the last, else x."""
+        if self.embed is not None:
+            x = F.embedding(x, self.embed)
+        for layer in self.layers.values():
+            x = layer(x, self.rope)
+        if self.norm is not None and self.head is not None:
+            x = F.linear(_norm(x, self.norm), self.head)
+        return x
+
+
+class Pipeline(nn.Module):
+    """All stages of one copy of the model, each stage's parameters in one flat vector.
+
+    flat: float32[parameters of the stage] per stage; the named parameters are views of it, in
+        the order of `sizes.tensor_shapes`.
+    """
+
+    def __init__(self, model: Model, stages: int, codec: Codec) -> None:
+        super().__init__()
+        self.shapes = tensor_shapes(model, stages)
+        self.codec = codec
+        cut = [_layer_numbers(stage) for stage in self.shapes]
+        self.stages = nn.ModuleList(
+            Stage(model, numbers, first=s == 0, last=s == stages - 1)
+            for s, numbers in enumerate(cut)
+        )
+        self.flat = [
+            _flatten(stage, shapes)
+            for stage, shapes in zip(self.stages, self.shapes, strict=True)
+        ]
+
+    def forward(
+        self, tokens: Tensor, live: Sequence[int], crossed: Counter[Hop] | None = None
+    ) -> Tensor:
+        """Logits [batch, time, vocab] of token ids [batch, time] through the live stages.
+
+        A skipped stage passes its input on, unchanged, in the forward and the backward pass.
+
+        live: stages in order, both ends among them.
+        crossed: gains the tokens that went over each hop (from stage, to stage).
+        """
+        x = self.stages[live[0]](tokens)
+        for here, there in zip(live, live[1:], strict=False):
+            c = self.codec.encode(x, None, here)
+            for skipped in range(here + 1, there):
+                c = self.codec.bypass(c, skipped - 1, skipped)
+            if crossed is not None:
+                crossed[here, there] += c.shape[0] * c.shape[1]
+            x = self.stages[there](self.codec.decode(c, None, there - 1))
+        return x
+
+    def loss(
+        self, sequences: Tensor, live: Sequence[int], crossed: Counter[Hop] | None = None
+    ) -> Tensor:
+        """Mean nats per predicted token of sequences, int64[batch, time + 1]."""
+        logits = self(sequences[:, :-1], live, crossed)
+        return F.cross_entropy(logits.flatten(0, 1), sequences[:, 1:].flatten())
+
+    def named(self, stage: int) -> dict[str, nn.Parameter]:
+        """The parameters of a stage by name, in the order of its flat vector."""
+        tensors = dict(self.stages[stage].named_parameters())
+        return {name: tensors[name] for name in self.shapes[stage]}
+
+
+@torch.no_grad()
+def initialise(pipeline: Pipeline, seed: int, layers: int) -> None:
+    """Draw the initial weights: std 0.02, output matrices scaled by 1/sqrt(2 x layers), norms 1.
+
+    Each tensor has its own stream, keyed by its name, so the model that a seed stands for is the
+    same however it is cut into stages.
+    """
+    for stage in range(len(pipeline.stages)):
+        for name, tensor in pipeline.named(stage).items():
+            if tensor.ndim == 1:
+                tensor.fill_(1.0)
+                continue
+            writes_residual = name.endswith(("w_o", "w_down"))
+            std = INIT_STD / math.sqrt(2 * layers) if writes_residual else INIT_STD
+            stream = generator(seed, Purpose.INIT, crc32(name.encode()))
+            drawn = stream.standard_normal(tuple(tensor.shape), dtype=np.float32)
+            tensor.copy_(torch.from_numpy(drawn).mul_(std))
+
+
+def rope_table(model: Model) -> Tensor:
+    """Cosines and signed sines that turn queries and keys: float32[2, time, 3, 1, head width].
+
+    The second half of a head is paired with the first. Values (row 2 of the three) are turned by
+    nothing, which is cheaper than taking them apart from queries and keys.
+    """
+    half = model.d // model.heads // 2
+    frequency = ROPE_BASE ** (-torch.arange(half, dtype=torch.float64) / half)
+    angle = torch.outer(torch.arange(model.seq, dtype=torch.float64), frequency)
+    cos = torch.cat([angle.cos(), angle.cos()], -1)
+    sin = torch.cat([-angle.sin(), angle.sin()], -1)
+    table = torch.stack(
+        [
+            torch.stack([cos, cos, torch.ones_like(cos)], 1),
+            torch.stack([sin, sin, torch.zeros_like(sin)], 1),
+        ]
+    )
+    return table.unsqueeze(-2).float()
+
+
+def _norm(x: Tensor, weight: Tensor) -> Tensor:
+    return F.rms_norm(x, weight.shape, weight, NORM_EPS)
+
+
+def _layer_numbers(shapes: dict[str, tuple[int, ...]]) -> list[int]:
+    """The layers whose tensors a stage holds."""
+    return sorted({int(name.split(".")[1]) for name in shapes if name.startswith("layers.")})
+
+
+def _flatten(stage: nn.Module, shapes: dict[str, tuple[int, ...]]) -> Tensor:
+    """Move a stage's parameters into one new vector of which they become views."""
+    tensors = dict(stage.named_parameters())
+    if {name: tuple(tensor.shape) for name, tensor in tensors.items()} != shapes:
+        raise AssertionError("sizes.tensor_shapes and the stage's tensors differ")
+    flat = torch.empty(sum(tensor.numel() for tensor in tensors.values()))
+    at = 0
+    for name, shape in shapes.items():
+        count = math.prod(shape)
+        tensors[name].data = flat[at : at + count].view(shape)
+        at += count
+    return flat

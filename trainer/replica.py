@@ -1,0 +1,211 @@
+"""One copy of the model: its local AdamW steps between two outer steps."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from trainer.boundary import Codec
+from trainer.config import Inner, Model
+from trainer.model import Hop, Pipeline
+from trainer.outer import Vectors
+
+
+ADAM_PARTS = ("step", "exp_avg", "exp_avg_sq")
+
+
+class NonFiniteLoss(RuntimeError):
+    """A loss, gradient or update is NaN or infinite: the global step cannot be committed.
+
+    replica is None when it is the outer step itself that left the range of float32.
+    """
+
+    def __init__(
+        self, what: str, global_step: int, inner_step: int, replica: int | None
+    ) -> None:
+        who = "the outer step" if replica is None else f"replica {replica}"
+        super().__init__(
+            f"non-finite {what} at global step {global_step}, inner step {inner_step}, {who}: "
+            f"try a lower learning rate, or start again from the last checkpoint"
+        )
+        self.global_step = global_step
+        self.inner_step = inner_step
+        self.replica = replica
+
+
+@dataclass
+class LocalRound:
+    """What one replica did in one global step."""
+
+    stages: int
+    nats: float = 0.0
+    """Sum of the losses over the predicted tokens."""
+    tokens: int = 0
+    """Tokens predicted, each once however many stages it went through."""
+    hops: Counter[Hop] = field(default_factory=Counter)
+    """Tokens that went over each hop, forward."""
+    forward_calls: NDArray[np.int64] = field(init=False)
+    """int64[S]: how often each stage really ran forward, by its hook."""
+
+    def __post_init__(self) -> None:
+        self.forward_calls = np.zeros(self.stages, dtype=np.int64)
+
+
+def learning_rate(inner: Inner, step: int, total: int) -> float:
+    """Rate of global inner step `step` of `total`: linear warm-up, then cosine to `final`.
+
+    The step is counted over the whole job, so a slot that was away meets the schedule where the
+    others are. Step `warmup` (rounded) has the peak, the last one `final` times it.
+    """
+    warmup = round(inner.warmup * total)
+    if step < warmup:
+        return inner.lr * (step + 1) / warmup
+    progress = (step - warmup) / max(1, total - 1 - warmup)
+    cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+    return inner.lr * (inner.final + (1 - inner.final) * cosine)
+
+
+class Replica:
+    """Local parameters and moments of one replica; nothing else of it lives anywhere.
+
+    index: its number, for errors. total: inner steps of the whole job, for the schedule.
+    """
+
+    def __init__(
+        self, index: int, model: Model, stages: int, inner: Inner, codec: Codec, total: int
+    ) -> None:
+        self.index = index
+        self.inner = inner
+        self.total = total
+        self.pipeline = Pipeline(model, stages, codec)
+        self.optimizer = self._adamw()
+        self._round = LocalRound(stages)
+        for stage, module in enumerate(self.pipeline.stages):
+            module.register_forward_hook(self._counter(stage))
+
+    def _adamw(self) -> torch.optim.AdamW:
+        """One AdamW for all stages. It keeps a step counter per parameter, and passes over
+        parameters without a gradient, which is what a stage that is out needs."""
+        matrices = [p for p in self.pipeline.parameters() if p.ndim == 2]
+        vectors = [p for p in self.pipeline.parameters() if p.ndim == 1]
+        return torch.optim.AdamW(
+            [
+                {"params": matrices, "weight_decay": self.inner.weight_decay},
+                {"params": vectors, "weight_decay": 0.0},
+            ],
+            betas=(self.inner.beta1, self.inner.beta2),
+            eps=self.inner.eps,
+            fused=True,
+        )
+
+    def _counter(self, stage: int) -> Callable[[nn.Module, Any, Any], None]:
+        def count(module: nn.Module, inputs: Any, output: Any) -> None:
+            self._round.forward_calls[stage] += 1
+
+        return count
+
+    def join(self, stage: int) -> None:
+        """A worker takes the stage: its moments and step counters start afresh."""
+        for parameter in self.pipeline.named(stage).values():
+            self.optimizer.state.pop(parameter, None)
+
+    def train(
+        self,
+        anchor: Vectors,
+        steps: NDArray[np.int32],
+        global_step: int,
+        first: int,
+        batch: Callable[[int], Tensor],
+    ) -> LocalRound:
+        """The inner steps of one global step, from the anchor; the result stays in `local`.
+
+        steps: int[S]; stage s takes part in the inner steps h < steps[s].
+        first: inner steps of the job before this global step.
+        batch: the sequences of inner step h, int64[batch, time + 1].
+
+        Raises NonFiniteLoss, before the step that would have spoiled the parameters.
+        """
+        self._round = LocalRound(len(anchor))
+        with torch.no_grad():
+            for flat, theta in zip(self.pipeline.flat, anchor, strict=True):
+                flat.copy_(theta)
+        for h in range(int(steps.max(initial=0))):
+            live = [int(s) for s in np.flatnonzero(steps > h)]
+            self._set_learning_rate(learning_rate(self.inner, first + h, self.total))
+            what = self._inner_step(batch(h), live)
+            if what is not None:
+                raise NonFiniteLoss(what, global_step, h, self.index)
+        if not all(bool(flat.isfinite().all()) for flat in self.pipeline.flat):
+            raise NonFiniteLoss("parameter", global_step, int(steps.max()) - 1, self.index)
+        return self._round
+
+    @property
+    def local(self) -> Vectors:
+        """theta_m: the local parameters, per stage."""
+        return self.pipeline.flat
+
+    def moments(self) -> dict[str, Tensor]:
+        """Adam's state by "tensor name/part"; zeros where a stage has not trained since a join."""
+        found = {}
+        for name, parameter in self._named().items():
+            state = self.optimizer.state.get(parameter) or _untrained(parameter)
+            found |= {f"{name}/{part}": state[part] for part in ADAM_PARTS}
+        return found
+
+    def load_moments(self, moments: Mapping[str, Tensor]) -> None:
+        """Take over what `moments` gave."""
+        for name, parameter in self._named().items():
+            state = {part: moments[f"{name}/{part}"].clone() for part in ADAM_PARTS}
+            self.optimizer.state[parameter] = state
+
+    def _named(self) -> dict[str, nn.Parameter]:
+        stages = range(len(self.pipeline.stages))
+        return {
+            name: parameter for s in stages for name, parameter in self.pipeline.named(s).items()
+        }
+
+    def _set_learning_rate(self, rate: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+
+    def _inner_step(self, sequences: Tensor, live: list[int]) -> str | None:
+        """One AdamW step through the live stages; says what was not finite, if anything."""
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.pipeline.loss(sequences, live, self._round.hops)
+        nats = loss.item()
+        if not math.isfinite(nats):
+            return "loss"
+        loss.backward()
+        if not math.isfinite(self._clip()):
+            return "gradient"
+        self.optimizer.step()
+        predicted = sequences.shape[0] * (sequences.shape[1] - 1)
+        self._round.tokens += predicted
+        self._round.nats += nats * predicted
+        return None
+
+    def _clip(self) -> float:
+        """Scale the gradients of the live stages, taken as one vector, to norm `clip` at most."""
+        gradients = [p.grad for p in self.pipeline.parameters() if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients)
+        total = norm.item()
+        if total > self.inner.clip:
+            torch._foreach_mul_(gradients, self.inner.clip / total)
+        return total
+
+
+def _untrained(parameter: Tensor) -> dict[str, Tensor]:
+    """What AdamW starts from; a first step from here gives the bits of one from no state."""
+    return {
+        "step": torch.zeros((), dtype=torch.float32),
+        "exp_avg": torch.zeros_like(parameter, requires_grad=False),
+        "exp_avg_sq": torch.zeros_like(parameter, requires_grad=False),
+    }

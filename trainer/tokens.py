@@ -1,0 +1,178 @@
+"""Text to tokens: a byte-level BPE trained on the text itself, kept in a cache."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tokenizers
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+FORMAT = "1"
+"""Part of the cache key: raise it when the same text would give other tokens."""
+END_OF_TEXT = "<|endoftext|>"
+"""Token 0, after each document; it stands for no byte."""
+PIECE_CHARS = 1 << 20
+"""Text is encoded in pieces of about this many characters: in one go it takes gigabytes."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """A text as tokens.
+
+    train, held_out: uint16[token]. token_bytes: int64[entry], UTF-8 bytes each entry stands for.
+    tokenizer: the tokenizer in its own JSON.
+    """
+
+    train: NDArray[np.uint16]
+    held_out: NDArray[np.uint16]
+    token_bytes: NDArray[np.int64]
+    tokenizer: str
+
+
+def tokenize(train: Sequence[str], held_out: Sequence[str], vocab: int) -> Tokens:
+    """Both parts in the tokens of a BPE of at most `vocab` entries learned on the first.
+
+    The result comes from the cache if it is there. A cache that cannot be read or written costs
+    time, never the run.
+    """
+    path = cache_folder() / f"tokens-{_key(train, held_out, vocab)}.safetensors"
+    tokens = _load(path)
+    if tokens is None:
+        tokens = _build(train, held_out, vocab)
+        _store(path, tokens)
+    return tokens
+
+
+def cache_folder() -> Path:
+    """$STAGEOUT_CACHE, else $XDG_CACHE_HOME/stageout, else ~/.cache/stageout."""
+    if own := os.environ.get("STAGEOUT_CACHE"):
+        return Path(own)
+    if shared := os.environ.get("XDG_CACHE_HOME"):
+        return Path(shared) / "stageout"
+    return Path("~/.cache/stageout").expanduser()
+
+
+def text_sha256(parts: Iterable[str]) -> str:
+    """Digest of documents in order; where one ends is part of it."""
+    digest = hashlib.sha256()
+    for text in parts:
+        digest.update(text.encode())
+        digest.update(b"\xff")  # occurs in no UTF-8 text
+    return digest.hexdigest()
+
+
+def _key(train: Sequence[str], held_out: Sequence[str], vocab: int) -> str:
+    what = (FORMAT, text_sha256(train), text_sha256(held_out), vocab, tokenizers.__version__)
+    return hashlib.sha256(repr(what).encode()).hexdigest()[:24]
+
+
+def _build(train: Sequence[str], held_out: Sequence[str], vocab: int) -> Tokens:
+    tokenizer = _learn(train, vocab)
+    entries = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
+    return Tokens(
+        train=_encode(tokenizer, train),
+        held_out=_encode(tokenizer, held_out),
+        # a byte-level entry is spelled with one character for each byte
+        token_bytes=np.array([len(e) if e != END_OF_TEXT else 0 for e in entries], np.int64),
+        tokenizer=tokenizer.to_str(),
+    )
+
+
+def _learn(texts: Sequence[str], vocab: int) -> Tokenizer:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.encode_special_tokens = True  # a text that spells END_OF_TEXT does not end
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab,
+        special_tokens=[END_OF_TEXT],
+        # sorted, since the set has another order in every process, and ids would follow it
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> NDArray[np.uint16]:
+    end = tokenizer.token_to_id(END_OF_TEXT)
+    ids: list[NDArray[np.uint16]] = []
+    for text in texts:
+        ids.extend(
+            np.array(tokenizer.encode(piece, add_special_tokens=False).ids, np.uint16)
+            for piece in _pieces(text)
+        )
+        ids.append(np.array([end], np.uint16))
+    return np.concatenate(ids)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A text cut behind line ends, each piece about PIECE_CHARS long."""
+    start = 0
+    while start < len(text):
+        line_end = text.find("\n", start + PIECE_CHARS)
+        stop = line_end + 1 if line_end >= 0 else len(text)
+        yield text[start:stop]
+        start = stop
+
+
+def _store(path: Path, tokens: Tokens) -> None:
+    """Write aside and rename, so that nobody reads half a file."""
+    arrays = {
+        "train": tokens.train,
+        "held_out": tokens.held_out,
+        "token_bytes": tokens.token_bytes,
+        "tokenizer": np.frombuffer(tokens.tokenizer.encode(), np.uint8),
+    }
+    content = save(arrays, metadata={"sha256": _digest(arrays)})
+    aside = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            aside = Path(file.name)
+            file.write(content)
+        aside.replace(path)
+    except OSError as error:
+        log.warning("tokens are not cached (%s)", error)
+        if aside is not None:
+            aside.unlink(missing_ok=True)
+
+
+def _load(path: Path) -> Tokens | None:
+    """The cached tokens, or None where they are not there or not whole."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            expected = (file.metadata() or {}).get("sha256")
+        if _digest(arrays) != expected:
+            raise ValueError("checksum does not match")
+        return Tokens(
+            train=arrays["train"],
+            held_out=arrays["held_out"],
+            token_bytes=arrays["token_bytes"],
+            tokenizer=arrays["tokenizer"].tobytes().decode(),
+        )
+    except FileNotFoundError:
+        return None
+    except (OSError, SafetensorError, ValueError, KeyError) as error:
+        log.warning("cached tokens %s are unusable (%s): building them again", path, error)
+        return None
+
+
+def _digest(arrays: dict[str, NDArray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()
