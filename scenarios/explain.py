@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from scenarios.problems import Mark, Problem, dotted, got
+from scenarios.schema import Inconsistent
 from scenarios.shapes import Shape, literals, members, shape
 from scenarios.strict_yaml import Node
 from sim.config import Name
@@ -31,20 +32,20 @@ KINDS = {
     "tuple_type": "a list",
 }
 RULES = {
-    "finite_number": "a finite number",
-    "greater_than": "above {gt:.12g}",
-    "greater_than_equal": "at least {ge:.12g}",
-    "less_than": "below {lt:.12g}",
-    "less_than_equal": "at most {le:.12g}",
-    "literal_error": "{expected}",
-    "multiple_of": "a multiple of {multiple_of:.12g}",
-    "string_pattern_mismatch": "text that matches {pattern}",
-    "string_too_long": "at most {max_length} characters long",
-    "string_too_short": "at least {min_length} characters long",
-    "string_unicode": "text",
-    "too_long": "of at most {max_length} entries",
-    "too_short": "of at least {min_length} entries",
-    "union_tag_invalid": "{expected}",
+    "finite_number": "must be a finite number",
+    "greater_than": "must be above {gt:.12g}",
+    "greater_than_equal": "must be at least {ge:.12g}",
+    "less_than": "must be below {lt:.12g}",
+    "less_than_equal": "must be at most {le:.12g}",
+    "literal_error": "must be {expected}",
+    "multiple_of": "must be a multiple of {multiple_of:.12g}",
+    "string_pattern_mismatch": "must be text that matches {pattern}",
+    "string_too_long": "must have {max_length} characters or fewer",
+    "string_too_short": "must have {min_length} characters or more",
+    "string_unicode": "must be text",
+    "too_long": "must have {max_length} or fewer entries",
+    "too_short": "must have {min_length} or more entries",
+    "union_tag_invalid": "must be {expected}",
 }
 NAME_PATTERN = TypeAdapter(Name).json_schema()["pattern"]
 NAME_RULE = "letters, digits, _ . - only, a letter or digit first, at most 64 long"
@@ -186,12 +187,9 @@ def _or(words: list[str]) -> str:
 def _problems(e: _Error, root: Node) -> list[Problem]:
     at, key = mark_of(root, e.path, e.is_key), dotted(e.path)
     cause = e.context.get("error")
-    several = getattr(cause, "problems", None)
-    if several is not None:
-        return [
-            Problem(mark_of(root, (*e.path, *loc)), dotted((*e.path, *loc)), message)
-            for loc, message in several
-        ]
+    if isinstance(cause, Inconsistent):
+        paths = [((*e.path, *loc), message) for loc, message in cause.problems]
+        return [Problem(mark_of(root, path), dotted(path), message) for path, message in paths]
     if cause is not None:
         return [Problem(at, key, str(cause))]
     if e.kind in ("missing", "union_tag_not_found"):
@@ -203,7 +201,7 @@ def _rule(e: _Error) -> str:
     if e.kind == "string_pattern_mismatch" and e.context["pattern"] == NAME_PATTERN:
         return f"must be {NAME_RULE}"
     if e.kind in RULES:
-        return "must be " + RULES[e.kind].format(**e.context)
+        return RULES[e.kind].format(**e.context)
     if e.kind == "union":
         return f"must be {e.context['expected']}"
     if e.kind in KINDS:

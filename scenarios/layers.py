@@ -104,7 +104,8 @@ def _expand(
     found = [name for name in names if fnmatchcase(name, head)] if globbed else [head]
     for name in found:
         field = form.fields(map_).get(name)
-        below = default_data(field) if field else None
+        below = there.get(name) if here is None and isinstance(there, dict) else None
+        below = default_data(field) if field and below is None else below
         for path in _expand(map_.get(name), form.child(map_, name), rest, globbed, below):
             yield (name, *path)
 

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from scenarios.consistency import Problem, inconsistencies
 from sim.config import (
     Cluster,
     Name,
     Network,
     NoOutages,
     Outages,
-    PerGlobalStep,
     Pool,
-    PoolOutages,
     Recovery,
-    Script,
     StageSeconds,
 )
 from trainer.config import Method, Model, ModelSpec, Train, shape
 
 DEFAULT_POOL = "default"
+TIMED_BY_DEFAULT = "178m"
+"""Timed where nothing is trained and no model is named."""
+SEQUENCES_BY_DEFAULT = 32
 
 
 class Work(BaseModel):
@@ -75,3 +76,46 @@ class Scenario(BaseModel):
         default_factory=dict, description="Summary key -> bound such as '< 0.02'; else exit 3."
     )
     sweep: Sweep | None = Field(None, description="What to vary.")
+
+    def timed_model(self) -> Model:
+        """Shape of the model that is timed: `work.model`, else the trained one."""
+        if self.work.model is not None:
+            return shape(self.work.model)
+        return self.train.shape() if self.train is not None else shape(TIMED_BY_DEFAULT)
+
+    def timed_sequences(self) -> int:
+        """Sequences of a replica's inner step in the timed job."""
+        if self.work.sequences is not None:
+            return self.work.sequences
+        return self.train.inner.sequences if self.train is not None else SEQUENCES_BY_DEFAULT
+
+    def resolved_pools(self) -> dict[str, Pool]:
+        """Pools with their workers filled in: one alone has one a slot."""
+        slots = self.cluster.replicas * self.cluster.stages
+        return {
+            name: pool if pool.workers is not None else pool.model_copy(update={"workers": slots})
+            for name, pool in self.pools.items()
+        }
+
+    @property
+    def is_proxy(self) -> bool:
+        """Whether another model is timed than the one that is trained."""
+        if self.train is None:
+            return False
+        is_same = self.timed_model() == self.train.shape()
+        return not (is_same and self.timed_sequences() == self.train.inner.sequences)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Scenario:
+        problems = list(inconsistencies(self))
+        if problems:
+            raise Inconsistent(problems)
+        return self
+
+
+class Inconsistent(ValueError):
+    """Keys that are right alone and wrong together."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(message for _, message in problems))

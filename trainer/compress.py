@@ -85,9 +85,7 @@ def _group(blocks: list[tuple[Tensor, int]], keep: int) -> _Group:
     return _Group(
         index=torch.cat([places for places, _ in blocks]),
         keep=keep,
-        tensor=torch.cat(
-            [torch.full((len(places) * keep,), tensor) for places, tensor in blocks]
-        ),
+        tensor=torch.cat([torch.full((len(places) * keep,), tensor) for places, tensor in blocks]),
     )
 
 
@@ -99,12 +97,17 @@ def chunk_places(places: Tensor) -> list[Tensor]:
     if places.ndim == 1:
         return [part.reshape(-1, size) for part, size in _pieces(places, RUN)]
     return [
-        block.unflatten(0, (-1, height)).unflatten(2, (-1, width)).transpose(1, 2)
-        .reshape(-1, height * width)
+        _blocks(columns.T, height, width)
         for rows, height in _pieces(places, BLOCK)
         for columns, width in _pieces(rows.T, BLOCK)
-        for block in [columns.T]
-    ]  # fmt: skip
+    ]
+
+
+def _blocks(places: Tensor, height: int, width: int) -> Tensor:
+    """A matrix of whole blocks, block by block: [block, height x width]."""
+    down, across = places.shape[0] // height, places.shape[1] // width
+    blocks = places.reshape(down, height, across, width).transpose(1, 2)
+    return blocks.reshape(down * across, height * width)
 
 
 def _pieces(places: Tensor, most: int) -> list[tuple[Tensor, int]]:

@@ -101,7 +101,7 @@ class SparseLoCo(Strict):
     name: Literal["sparseloco"] = "sparseloco"
     density: float = Field(0.03125, gt=0, le=1, description="Kept share of each chunk.")
     bits: Literal[2, 32] = Field(2, description="Bits of a kept value: 2 quantises.")
-    error_feedback: float = Field(0.95, ge=0, le=1, description="Beta: decay of what was held back.")
+    error_feedback: float = Field(0.95, ge=0, le=1, description="Beta: decay of what is held back.")
     aggregate: Literal["mean_present", "mean_senders"] = Field(
         "mean_present",
         description="Divide by the senders of the stage, or by those of each coordinate.",

@@ -44,7 +44,14 @@ class Corpus:
         }
 
     def batch(
-        self, sequences: int, seq: int, *, seed: int, replica: int, global_step: int, inner_step: int
+        self,
+        sequences: int,
+        seq: int,
+        *,
+        seed: int,
+        replica: int,
+        global_step: int,
+        inner_step: int,
     ) -> NDArray[np.int64]:
         """Training sequences, int64[sequences, seq + 1], at random places.
 
@@ -105,8 +112,7 @@ def split(texts: list[str]) -> tuple[list[str], list[str]]:
     )
 
 
-def _windows(
-    tokens: NDArray[np.uint16], starts: NDArray[np.int64], seq: int
-) -> NDArray[np.int64]:
+def _windows(tokens: NDArray[np.uint16], starts: NDArray[np.int64], seq: int) -> NDArray[np.int64]:
     """Token ids from each start on: int64[start, seq + 1]. Embeddings refuse uint16."""
-    return tokens[starts[:, None] + np.arange(seq + 1)].astype(np.int64)
+    windows: NDArray[np.uint16] = tokens[starts[:, None] + np.arange(seq + 1)]
+    return windows.astype(np.int64)

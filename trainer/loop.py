@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils import deterministic
 
 from trainer import checkpoint
 from trainer.boundary import codec
@@ -36,7 +39,7 @@ def setup_torch(threads: int = 1) -> None:
     torch.set_flush_denormal(True)
     torch.use_deterministic_algorithms(True)
     # it would write NaN over every fresh tensor, to catch reads that we do not make
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined] # not in stubs
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +131,7 @@ class Trainer:
                 directive.steps[r],
                 directive.index,
                 first,
-                lambda h, r=r: self._batch(r, directive.index, h),
+                partial(self._batch, r, directive.index),
             )
             for r, replica in enumerate(self.replicas)
         ]
@@ -164,12 +167,17 @@ class Trainer:
             },
         )
 
+    def anchor_sha256(self) -> str:
+        """Fingerprint of the anchor's bits."""
+        digest = hashlib.sha256()
+        for flat in self.model.flat:
+            digest.update(flat.detach().numpy().tobytes())
+        return digest.hexdigest()
+
     def save(self, folder: Path) -> None:
         """Write the state after the last committed global step into an existing, empty folder."""
         self._check_whole()
-        checkpoint.write(
-            folder, self._identity(), self.committed, self._anchor(), self._state()
-        )
+        checkpoint.write(folder, self._identity(), self.committed, self._anchor(), self._state())
 
     def load(self, folder: Path) -> None:
         """Go on from where `save` was called, to the same bits. Raises CheckpointError, and
@@ -228,7 +236,7 @@ class Trainer:
     def _held_out_loss(self, live: Sequence[int]) -> float:
         nats = [
             self.model.loss(sequences, live).item() * len(sequences)
-            for sequences in self._held_out.split(EVALUATION_SEQUENCES)
+            for sequences in torch.split(self._held_out, EVALUATION_SEQUENCES)
         ]
         return math.fsum(nats) / len(self._held_out)
 

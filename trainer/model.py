@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from zlib import crc32
 
 import numpy as np
@@ -43,19 +44,18 @@ class Layer(nn.Module):
         self.w_up = nn.Parameter(torch.empty(ffn, d))
         self.w_down = nn.Parameter(torch.empty(d, ffn))
 
-    def forward(self, x: Tensor, rope: Tensor) -> Tensor:
-        """x: [batch, time, d]; rope: as `rope_table`."""
-        x = x + self._attention(_norm(x, self.attn_norm), rope)
+    def forward(self, x: Tensor, rope: Tensor, batch: int) -> Tensor:
+        """x: [batch x time, d], which saves a reshape around each product; rope: `rope_table`."""
+        x = x + self._attention(_norm(x, self.attn_norm), rope, batch)
         return x + self._feed_forward(_norm(x, self.ffn_norm))
 
-    def _attention(self, x: Tensor, rope: Tensor) -> Tensor:
-        batch, time, d = x.shape
-        qkv = F.linear(x, self.w_qkv).view(batch, time, 3, self.heads, -1)
-        cos, sin = rope[:, :time]
+    def _attention(self, x: Tensor, rope: Tensor, batch: int) -> Tensor:
+        qkv = F.linear(x, self.w_qkv).view(batch, -1, 3, self.heads, x.shape[-1] // self.heads)
+        cos, sin = rope[:, : qkv.shape[1]]
         turned = torch.addcmul(qkv * cos, qkv.roll(qkv.shape[-1] // 2, -1), sin)
         q, k, v = turned.permute(2, 0, 3, 1, 4).unbind(0)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return F.linear(mixed.transpose(1, 2).reshape(batch, time, d), self.w_o)
+        return F.linear(mixed.transpose(1, 2).reshape(x.shape), self.w_o)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         return F.linear(F.silu(F.linear(x, self.w_gate)) * F.linear(x, self.w_up), self.w_down)
@@ -74,14 +74,19 @@ class Stage(nn.Module):
         self.register_buffer("rope", rope_table(model), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Token ids [batch, time] in the first stage, else x; logits out of the last, else x."""
+        """x: [batch, time, d], in the first stage token ids [batch, time].
+
+        Returns [batch, time, d], out of the last stage logits [batch, time, vocab].
+        """
+        batch, time = x.shape[:2]
+        x = x.flatten(0, 1)
         if self.embed is not None:
             x = F.embedding(x, self.embed)
         for layer in self.layers.values():
-            x = layer(x, self.rope)
+            x = layer(x, self.rope, batch)
         if self.norm is not None and self.head is not None:
             x = F.linear(_norm(x, self.norm), self.head)
-        return x
+        return x.view(batch, time, -1)
 
 
 class Pipeline(nn.Module):
@@ -101,8 +106,7 @@ class Pipeline(nn.Module):
             for s, numbers in enumerate(cut)
         )
         self.flat = [
-            _flatten(stage, shapes)
-            for stage, shapes in zip(self.stages, self.shapes, strict=True)
+            _flatten(stage, shapes) for stage, shapes in zip(self.stages, self.shapes, strict=True)
         ]
 
     def forward(
@@ -115,8 +119,8 @@ class Pipeline(nn.Module):
         live: stages in order, both ends among them.
         crossed: gains the tokens that went over each hop (from stage, to stage).
         """
-        x = self.stages[live[0]](tokens)
-        for here, there in zip(live, live[1:], strict=False):
+        x: Tensor = self.stages[live[0]](tokens)
+        for here, there in pairwise(live):
             c = self.codec.encode(x, None, here)
             for skipped in range(here + 1, there):
                 c = self.codec.bypass(c, skipped - 1, skipped)

@@ -61,10 +61,7 @@ class SparseLoCo:
 
     def join(self, state: State, joins: Mask) -> State:
         return [
-            [
-                torch.zeros_like(error) if joins[m, s] else error
-                for s, error in enumerate(errors)
-            ]
+            [torch.zeros_like(error) if joins[m, s] else error for s, error in enumerate(errors)]
             for m, errors in enumerate(state)
         ]
 
@@ -76,7 +73,7 @@ class SparseLoCo:
         thetas: Vectors = []
         for s, theta in enumerate(anchor):
             uploads: list[Encoded] = []
-            for m in np.flatnonzero(sends[:, s]):
+            for m in np.flatnonzero(sends[:, s]).tolist():
                 upload, state[m][s] = self.upload(s, theta, local[m][s], state[m][s])
                 counts[m, s] = upload.kept
                 uploads.append(upload)
@@ -123,7 +120,7 @@ class Average:
         counts = np.zeros(sends.shape, dtype=np.int64)
         thetas: Vectors = []
         for s, theta in enumerate(anchor):
-            senders = np.flatnonzero(sends[:, s])
+            senders = np.flatnonzero(sends[:, s]).tolist()
             total = torch.zeros_like(theta)
             for m in senders:
                 delta = theta - local[m][s]

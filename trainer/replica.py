@@ -18,7 +18,6 @@ from trainer.config import Inner, Model
 from trainer.model import Hop, Pipeline
 from trainer.outer import Vectors
 
-
 ADAM_PARTS = ("step", "exp_avg", "exp_avg_sq")
 
 
@@ -28,9 +27,7 @@ class NonFiniteLoss(RuntimeError):
     replica is None when it is the outer step itself that left the range of float32.
     """
 
-    def __init__(
-        self, what: str, global_step: int, inner_step: int, replica: int | None
-    ) -> None:
+    def __init__(self, what: str, global_step: int, inner_step: int, replica: int | None) -> None:
         who = "the outer step" if replica is None else f"replica {replica}"
         super().__init__(
             f"non-finite {what} at global step {global_step}, inner step {inner_step}, {who}: "
@@ -86,6 +83,7 @@ class Replica:
         self.inner = inner
         self.total = total
         self.pipeline = Pipeline(model, stages, codec)
+        self._parameters = list(self.pipeline.parameters())
         self.optimizer = self._adamw()
         self._round = LocalRound(stages)
         for stage, module in enumerate(self.pipeline.stages):
@@ -94,8 +92,8 @@ class Replica:
     def _adamw(self) -> torch.optim.AdamW:
         """One AdamW for all stages. It keeps a step counter per parameter, and passes over
         parameters without a gradient, which is what a stage that is out needs."""
-        matrices = [p for p in self.pipeline.parameters() if p.ndim == 2]
-        vectors = [p for p in self.pipeline.parameters() if p.ndim == 1]
+        matrices = [p for p in self._parameters if p.ndim == 2]
+        vectors = [p for p in self._parameters if p.ndim == 1]
         return torch.optim.AdamW(
             [
                 {"params": matrices, "weight_decay": self.inner.weight_decay},
@@ -154,7 +152,7 @@ class Replica:
 
     def moments(self) -> dict[str, Tensor]:
         """Adam's state by "tensor name/part"; zeros where a stage has not trained since a join."""
-        found = {}
+        found: dict[str, Tensor] = {}
         for name, parameter in self._named().items():
             state = self.optimizer.state.get(parameter) or _untrained(parameter)
             found |= {f"{name}/{part}": state[part] for part in ADAM_PARTS}
@@ -178,12 +176,13 @@ class Replica:
 
     def _inner_step(self, sequences: Tensor, live: list[int]) -> str | None:
         """One AdamW step through the live stages; says what was not finite, if anything."""
-        self.optimizer.zero_grad(set_to_none=True)
+        for parameter in self._parameters:
+            parameter.grad = None
         loss = self.pipeline.loss(sequences, live, self._round.hops)
         nats = loss.item()
         if not math.isfinite(nats):
             return "loss"
-        loss.backward()
+        torch.autograd.backward(loss)
         if not math.isfinite(self._clip()):
             return "gradient"
         self.optimizer.step()
@@ -194,12 +193,11 @@ class Replica:
 
     def _clip(self) -> float:
         """Scale the gradients of the live stages, taken as one vector, to norm `clip` at most."""
-        gradients = [p.grad for p in self.pipeline.parameters() if p.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients)
-        total = norm.item()
-        if total > self.inner.clip:
-            torch._foreach_mul_(gradients, self.inner.clip / total)
-        return total
+        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients).item()
+        if norm > self.inner.clip:
+            torch._foreach_mul_(gradients, self.inner.clip / norm)
+        return norm
 
 
 def _untrained(parameter: Tensor) -> dict[str, Tensor]:

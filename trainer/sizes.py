@@ -88,7 +88,9 @@ def tensor_shapes(model: Model, stages: int) -> tuple[dict[str, Shape], ...]:
     first = 0
     for count in layers_per_stage(model.layers, stages):
         numbers = range(first, first + count)
-        shapes.append({f"layers.{i}.{name}": shape for i in numbers for name, shape in layer.items()})
+        shapes.append(
+            {f"layers.{i}.{name}": shape for i in numbers for name, shape in layer.items()}
+        )
         first += count
     shapes[0] = {"embed": (vocab, d), **shapes[0]}
     shapes[-1] |= {"norm": (d,), "head": (vocab, d)}

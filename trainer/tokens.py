@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tokenizers
@@ -23,6 +24,8 @@ END_OF_TEXT = "<|endoftext|>"
 """Token 0, after each document; it stands for no byte."""
 PIECE_CHARS = 1 << 20
 """Text is encoded in pieces of about this many characters: in one go it takes gigabytes."""
+
+Arrays = dict[str, NDArray[Any]]
 
 log = logging.getLogger(__name__)
 
@@ -80,12 +83,12 @@ def _key(train: Sequence[str], held_out: Sequence[str], vocab: int) -> str:
 
 def _build(train: Sequence[str], held_out: Sequence[str], vocab: int) -> Tokens:
     tokenizer = _learn(train, vocab)
-    entries = [tokenizer.id_to_token(i) for i in range(tokenizer.get_vocab_size())]
+    entries = sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
     return Tokens(
         train=_encode(tokenizer, train),
         held_out=_encode(tokenizer, held_out),
         # a byte-level entry is spelled with one character for each byte
-        token_bytes=np.array([len(e) if e != END_OF_TEXT else 0 for e in entries], np.int64),
+        token_bytes=np.array([0 if e == END_OF_TEXT else len(e) for e, _ in entries], np.int64),
         tokenizer=tokenizer.to_str(),
     )
 
@@ -129,7 +132,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 def _store(path: Path, tokens: Tokens) -> None:
     """Write aside and rename, so that nobody reads half a file."""
-    arrays = {
+    arrays: Arrays = {
         "train": tokens.train,
         "held_out": tokens.held_out,
         "token_bytes": tokens.token_bytes,
@@ -170,7 +173,7 @@ def _load(path: Path) -> Tokens | None:
         return None
 
 
-def _digest(arrays: dict[str, NDArray]) -> str:
+def _digest(arrays: Arrays) -> str:
     digest = hashlib.sha256()
     for name in sorted(arrays):
         digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())

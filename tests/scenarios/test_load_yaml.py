@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scenarios.problems import Mark, ScenarioError
-from scenarios.strict_yaml import MAX_BYTES, MAX_DEPTH, decode, read, read_value
+from scenarios.strict_yaml import MAX_BYTES, MAX_DEPTH, Node, decode, read, read_value
 
 
 def refused(text: str) -> list[str]:
@@ -65,13 +65,22 @@ def test_nan_is_a_float(text: str) -> None:
     assert math.isnan(read(f"k: {text}", "f")[0].plain()["k"])
 
 
+def below(node: Node, *path: str | int) -> Node:
+    for part in path:
+        if isinstance(part, int):
+            assert isinstance(node.value, list)
+            node = node.value[part]
+        else:
+            assert isinstance(node.value, dict)
+            node = node.value[part]
+    return node
+
+
 def test_every_key_and_value_has_its_place() -> None:
     node, _ = read("a:\n  b: [1,\n    2]\nc: {d: x}\n", "f")
-    assert isinstance(node.value, dict)
-    b = node.value["a"].value["b"]  # type: ignore[index, call-overload]
-    d = node.value["c"].value["d"]  # type: ignore[index, call-overload]
+    b, d = below(node, "a", "b"), below(node, "c", "d")
     assert (b.key_at, b.at) == (Mark("f", 2, 3), Mark("f", 2, 6))
-    assert b.value[1].at == Mark("f", 3, 5)
+    assert below(b, 1).at == Mark("f", 3, 5)
     assert (d.key_at, d.at) == (Mark("f", 4, 5), Mark("f", 4, 8))
 
 
@@ -155,7 +164,7 @@ def test_bytes_that_are_no_scenario(data: bytes, line: str) -> None:
 def test_a_byte_order_mark_moves_nothing() -> None:
     node, _ = read(decode(b"\xef\xbb\xbfa: 1", "f"), "f")
     assert node.plain() == {"a": 1}
-    assert node.value["a"].key_at == Mark("f", 1, 1)  # type: ignore[index, call-overload]
+    assert below(node, "a").key_at == Mark("f", 1, 1)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,89 @@
+"""The table of a study in plain text, for the terminal. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis import numbers
+from analysis.folders import Listing, find
+
+Summary = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the main table."""
+
+    title: str
+    kind: str
+    """How the number came about: measured, simulated or nothing."""
+    is_loss: bool
+    show: Callable[[Summary], str]
+
+
+COLUMNS = (
+    Column("val loss", "measured", True, lambda s: numbers.loss(s["val_loss"])),
+    Column("bits/byte", "measured", True, lambda s: numbers.loss(s["val_bits_per_byte"])),
+    Column("gap", "measured", True, lambda s: numbers.gap(s["val_loss_gap"])),
+    Column("train tokens", "measured", True, lambda s: numbers.count(s["train_tokens"])),
+    Column("tokens", "simulated", False, lambda s: numbers.count(s["tokens"])),
+    Column(
+        "full-depth share",
+        "simulated",
+        False,
+        lambda s: numbers.percent(s["full_depth_token_share"]),
+    ),
+    Column("simulated hours", "simulated", False, lambda s: numbers.hours(s["wall_s"])),
+    Column("dollars", "simulated", False, lambda s: numbers.usd(s["usd"]["total"])),
+)
+
+
+def columns(listing: Listing) -> tuple[Column, ...]:
+    """The columns that apply: losses and trained tokens, or the timed job's tokens."""
+    learned = any(e.summary["val_loss"] is not None for e in listing.entries)
+    return tuple(c for c in COLUMNS if (c.is_loss if learned else not c.is_loss) or (
+        learned and c.title != "tokens"
+    ))
+
+
+def labels(listing: Listing) -> tuple[str, ...]:
+    """What every output must say of these runs: how much evidence, whether a proxy."""
+    found = dict.fromkeys(e.summary["label"] for e in listing.entries if e.summary["label"])
+    if any(e.summary.get("proxy") is True for e in listing.entries):
+        found["proxy: another model is timed than the one that is trained"] = None
+    return tuple(found)
+
+
+def table(folder: Path) -> str:
+    """Arm by arm: losses, tokens, simulated hours and dollars.
+
+    Raises:
+        AnalysisError: nothing finished in the folder, or a broken file.
+    """
+    return text_of(find(folder))
+
+
+def text_of(listing: Listing) -> str:
+    """The table of runs that were found."""
+    chosen = columns(listing)
+    rows = [["arm", *(c.title for c in chosen)]]
+    rows += [[one_line(e.cell), *(c.show(e.summary) for c in chosen)] for e in listing.entries]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *rest in rows:
+        cells = [first.ljust(widths[0])]
+        cells += [text.rjust(width) for text, width in zip(rest, widths[1:], strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    notes = list(labels(listing))
+    if listing.unfinished:
+        notes.append(f"not finished, left out: {', '.join(map(one_line, listing.unfinished))}")
+    return "\n".join(lines + [f"({note})" for note in notes])
+
+
+def one_line(name: str) -> str:
+    """A name without control characters, of bearable length."""
+    return "".join(c if c.isprintable() else "?" for c in name)[:64]

@@ -1,0 +1,180 @@
+"""The command `stageout`. stdout is data, stderr is talk."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from scenarios.load import Loaded, ScenarioError, bundled, dump, json_schema, load
+
+EPILOG = (
+    "Exit codes: 0 ok; 1 a run failed; 2 bad usage or scenario; 3 an `expect` not met; "
+    "130 interrupted, finished steps kept. The same command again continues."
+)
+app = typer.Typer(
+    help="Plan and understand training on unreliable machines: loss, hours and dollars from one "
+    "stream of outages. Seconds and dollars are simulated, losses are trained.",
+    epilog=EPILOG,
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+OK, FAILED, USAGE, NOT_MET, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def complete_file(incomplete: str) -> list[str]:
+    """Bundled scenarios for shell completion."""
+    return [name for name in bundled() if name.startswith(incomplete)]
+
+
+File = Annotated[
+    str,
+    typer.Argument(
+        help="Scenario file, or the name of a bundled one.", autocompletion=complete_file
+    ),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(help="key.path=value after the file; globs allowed: 'pools.*.usd_per_h=1'."),
+]
+Out = Annotated[Path, typer.Option(help="Folder for run folders.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def fail(text: str, code: int) -> typer.Exit:
+    say(text)
+    return typer.Exit(code)
+
+
+def read(file: str, overrides: list[str] | None) -> Loaded:
+    """The scenario, or its problems and exit 2."""
+    try:
+        return load(file, overrides or [])
+    except ScenarioError as error:
+        raise fail(str(error), USAGE) from None
+
+
+@app.command(epilog=EPILOG)
+def run(
+    file: File,
+    overrides: Overrides = None,
+    *,
+    out: Out = Path("runs"),
+    jobs: Annotated[
+        int, typer.Option(min=1, help="One-threaded processes in all; default: one a core.")
+    ] = os.cpu_count() or 1,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would be, stop.")] = False,
+    no_train: Annotated[bool, typer.Option("--no-train", help="Time and money only.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Forget earlier results of it.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run a scenario, or every arm of its sweep, each beside its own no-failure run.
+
+    Finished runs are skipped, half-done ones go on where they were.
+    """
+    from scenarios import study
+
+    loaded = read(file, overrides)
+    planned = study.plan(loaded, out, with_training=not no_train)
+    if dry_run:
+        preview(planned, jobs, out, as_json)
+        return
+    if force:
+        for folder in planned.runs:
+            folder.clear()
+    from scenarios.show import Show
+
+    with Show(is_quiet=False) as show:
+        try:
+            summaries = study.run_all(planned, jobs, show)
+        except study.RunError as error:
+            raise typer.Exit(error.exit_code) from None
+        except KeyboardInterrupt:
+            say("interrupted; the same command goes on where it stopped")
+            raise typer.Exit(INTERRUPTED) from None
+    finish(loaded, planned.folder, summaries, as_json)
+
+
+def finish(loaded: Loaded, folder: Path, summaries: dict[str, Any], as_json: bool) -> None:
+    """Table or JSON, report, expectations."""
+    from analysis.report import write_report
+    from analysis.table import table
+    from scenarios.expect import unmet
+
+    report = write_report(folder)
+    print(json.dumps(summaries, indent=2) if as_json else table(folder))
+    say(f"report: {report}")
+    missed = [line for cell, s in loaded.cells.items() for line in unmet(s, cell, summaries)]
+    if missed:
+        raise fail("\n".join(missed), NOT_MET)
+
+
+def preview(planned: Any, jobs: int, out: Path, as_json: bool) -> None:
+    """The derived numbers of every cell and the time its training will take."""
+    from scenarios import preview as p
+
+    told = {
+        cell: p.scenario_numbers(planned.runs[folder].scenario)
+        for cell, folder in planned.cells.items()
+    }
+    training = p.training_time(planned, jobs, out)
+    if as_json:
+        print(json.dumps({"cells": told, "training": training}, indent=2))
+        return
+    for cell, numbers in told.items():
+        print("\n".join(p.in_words(cell, numbers)))
+    print(p.training_in_words(training))
+
+
+@app.command(epilog=EPILOG)
+def check(
+    file: Annotated[str | None, typer.Argument(help="Scenario file or bundled name.")] = None,
+    overrides: Overrides = None,
+    *,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema for editors.")
+    ] = False,
+) -> None:
+    """Validate a scenario; print it with all defaults filled in, and its derived numbers."""
+    if schema:
+        print(json.dumps(json_schema(), indent=2))
+        return
+    if file is None:
+        raise fail("check needs a scenario file (or --schema)", USAGE)
+    loaded = read(file, overrides)
+    print(dump(loaded.scenario), end="")
+    from scenarios import preview as p
+    from scenarios.study import SINGLE
+
+    for cell, scenario in loaded.cells.items():
+        say("\n".join(p.in_words(cell or SINGLE, p.scenario_numbers(scenario))))
+
+
+@app.command(epilog=EPILOG)
+def report(
+    folder: Annotated[Path, typer.Argument(help="runs/<name>, or one run folder in it.")],
+) -> None:
+    """Write report.html with figures and CSV from finished runs."""
+    from analysis.load import AnalysisError
+    from analysis.report import write_report
+
+    try:
+        print(write_report(folder))
+    except AnalysisError as error:
+        raise fail(str(error), USAGE) from None
+
+
+def main() -> None:
+    """Entry point."""
+    app()

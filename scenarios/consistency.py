@@ -1,0 +1,135 @@
+"""Keys of a scenario that are right alone and wrong together, each with its cure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from sim.config import PerGlobalStep, PoolOutages, Script
+from sim.strikes import allowed_stages
+from trainer.sizes import layers_per_stage
+
+if TYPE_CHECKING:
+    from scenarios.schema import Scenario
+
+Loc = tuple[str | int, ...]
+Problem = tuple[Loc, str]
+
+BOUND = re.compile(r"^\s*(<=|>=|==|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*$")
+"""An `expect` bound: operator and number."""
+
+
+def inconsistencies(scenario: Scenario) -> Iterator[Problem]:
+    """Every (location, message); none in a scenario that can run."""
+    yield from _model(scenario)
+    yield from _work(scenario)
+    yield from _pools(scenario)
+    outages = scenario.outages
+    if isinstance(outages, PerGlobalStep):
+        try:
+            allowed_stages(outages, scenario.cluster.stages)
+        except ValueError as error:
+            yield ("outages", "stages"), str(error)
+    if isinstance(outages, Script):
+        yield from _script(scenario, outages)
+    for key, bound in scenario.expect.items():
+        if not BOUND.match(bound):
+            yield ("expect", key), f"must be like '< 0.02' or '>= 3' (got {bound!r})"
+
+
+def _model(scenario: Scenario) -> Iterator[Problem]:
+    stages = scenario.cluster.stages
+    models = [(("work", "model"), scenario.timed_model())]
+    if scenario.train is not None:
+        models.append((("train", "model"), scenario.train.shape()))
+    for loc, model in models:
+        try:
+            layers_per_stage(model.layers, stages)
+        except ValueError as error:
+            yield loc, str(error)
+            return
+
+
+def _work(scenario: Scenario) -> Iterator[Problem]:
+    work, sequences = scenario.work, scenario.timed_sequences()
+    if sequences % work.micro_batches:
+        yield (
+            ("work", "micro_batches"),
+            f"must divide the {sequences} sequences of an inner step (got {work.micro_batches})",
+        )
+    if work.stage_seconds is not None:
+        stages = scenario.cluster.stages
+        for key in ("forward_s", "backward_s"):
+            given = getattr(work.stage_seconds, key)
+            if isinstance(given, list) and len(given) != stages:
+                yield (
+                    ("work", "stage_seconds", key),
+                    f"must be one number or {stages}, one a stage (got {len(given)})",
+                )
+
+
+def _pools(scenario: Scenario) -> Iterator[Problem]:
+    pools, slots = scenario.pools, scenario.cluster.replicas * scenario.cluster.stages
+    if not pools:
+        yield ("pools",), "needs a pool; leave the key out for one of as many workers as slots"
+        return
+    nameless = [name for name, pool in pools.items() if pool.workers is None]
+    if len(pools) > 1 and nameless:
+        for name in nameless:
+            yield ("pools", name, "workers"), "is needed when there is more than one pool"
+    else:
+        total = sum(pool.workers or 0 for pool in scenario.resolved_pools().values())
+        if total < slots:
+            yield (
+                ("pools",),
+                f"{slots} slots (replicas x stages) need at least {slots} workers (got {total})",
+            )
+    by_law = isinstance(scenario.outages, PoolOutages)
+    for name, pool in pools.items():
+        for key in ("up_h", "outage_h"):
+            if not by_law and getattr(pool, key) is not None:
+                yield (
+                    ("pools", name, key),
+                    f"is used only with outages.kind: pools (got {scenario.outages.kind})",
+                )
+        if by_law and pool.outage_h is not None and pool.up_h is None:
+            yield ("pools", name, "outage_h"), "needs up_h beside it: this pool never fails"
+    if by_law and all(pool.up_h is None for pool in pools.values()):
+        yield ("outages", "kind"), "no pool has up_h, so nothing would ever fail"
+
+
+def _script(scenario: Scenario, script: Script) -> Iterator[Problem]:
+    cluster = scenario.cluster
+    dated: dict[tuple[int, int], list[tuple[float, float, str]]] = {}
+    for name, outage in script.script.items():
+        loc = ("outages", "script", name)
+        for key, limit in (("replica", cluster.replicas), ("stage", cluster.stages)):
+            if getattr(outage, key) >= limit:
+                yield (*loc, key), f"must be below {limit} (got {getattr(outage, key)})"
+        if outage.at is not None:
+            if outage.at.global_step >= scenario.global_steps:
+                yield (
+                    (*loc, "at", "global_step"),
+                    f"must be below global_steps {scenario.global_steps} "
+                    f"(got {outage.at.global_step})",
+                )
+            if outage.at.inner_step >= scenario.method.inner_steps:
+                yield (
+                    (*loc, "at", "inner_step"),
+                    f"must be below method.inner_steps {scenario.method.inner_steps} "
+                    f"(got {outage.at.inner_step})",
+                )
+        if outage.gone_s is not None:
+            back_s = float("inf") if outage.back_s is None else outage.back_s
+            dated.setdefault((outage.replica, outage.stage), []).append(
+                (outage.gone_s, back_s, name)
+            )
+    for spells in dated.values():
+        spells.sort()
+        for (_, back_s, before), (gone_s, _, name) in zip(spells, spells[1:], strict=False):
+            if gone_s < back_s:
+                yield (
+                    ("outages", "script", name, "gone_s"),
+                    f"the worker is still away then, by {before} (got {gone_s})",
+                )

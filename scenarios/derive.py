@@ -1,0 +1,73 @@
+"""From a scenario to what the engine needs, and the numbers one wants to see before a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scenarios.schema import Scenario
+from sim.config import NoOutages, Pool, Recovery
+from sim.job import JobConfig
+from sim.records import Sizes
+from trainer import sizes as trainer_sizes
+
+
+def timed_sizes(scenario: Scenario) -> Sizes:
+    """The timed job in plain numbers: seconds from FLOPs, bytes from shapes."""
+    model, stages = scenario.timed_model(), scenario.cluster.stages
+    of = trainer_sizes.sizes(model, stages, scenario.method)
+    work = scenario.work
+    tokens = scenario.timed_sequences() * model.seq
+    if work.stage_seconds is not None:
+        forward_s = _per_stage(work.stage_seconds.forward_s, stages)
+        backward_s = _per_stage(work.stage_seconds.backward_s, stages)
+    else:
+        flops_per_s = work.peak_tflops * 1e12 * work.utilisation
+        per_token_s = tokens / work.micro_batches / flops_per_s
+        forward_s = tuple(flops * per_token_s for flops in of.forward_flops_per_token)
+        backward_s = tuple(flops * per_token_s for flops in of.backward_flops_per_token)
+    return Sizes(
+        forward_s=forward_s,
+        backward_s=backward_s,
+        micro_batches=work.micro_batches,
+        tokens=tokens,
+        hop_bytes=tokens * of.boundary_bytes_per_token,
+        update_bytes=of.upload_bytes,
+        weights_bytes=of.weight_bytes,
+        state_bytes=of.state_bytes,
+    )
+
+
+def _per_stage(given: float | Sequence[float], stages: int) -> tuple[float, ...]:
+    values = [given] * stages if isinstance(given, int | float) else given
+    return tuple(float(value) for value in values)
+
+
+def job_config(scenario: Scenario) -> JobConfig:
+    """All that the engine needs."""
+    return JobConfig(
+        cluster=scenario.cluster,
+        outages=scenario.outages,
+        recovery=scenario.recovery,
+        pools=scenario.resolved_pools(),
+        network=scenario.network,
+        sizes=timed_sizes(scenario),
+        inner_steps=scenario.method.inner_steps,
+        global_steps=scenario.global_steps,
+        seed=scenario.seed,
+    )
+
+
+def no_failure(scenario: Scenario) -> Scenario:
+    """The run a scenario is compared with: the same job and seed, nothing breaks.
+
+    What only matters when something breaks is back at its default, so that all arms of a study
+    share the run.
+    """
+    pools = {
+        name: Pool(workers=pool.workers, usd_per_h=pool.usd_per_h)
+        for name, pool in scenario.pools.items()
+    }
+    changes = {"outages": NoOutages(), "recovery": Recovery(), "expect": {}, "pools": pools}
+    return scenario.model_copy(update=changes)
+
+

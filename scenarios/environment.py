@@ -1,0 +1,40 @@
+"""What a run ran on: versions, machine, text. For env.json."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainer.loop import Trainer
+
+PACKAGES = ("stageout", "simpy", "numpy", "torch", "tokenizers", "safetensors", "pyarrow")
+
+
+def environment(trainer: Trainer | None) -> dict[str, Any]:
+    """Versions and machine; with a trainer its device, threads and corpus as well."""
+    found: dict[str, Any] = {
+        "python": sys.version,
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        "versions": {name: _version(name) for name in PACKAGES},
+    }
+    if trainer is not None:
+        import torch
+
+        found |= {
+            "device": "cpu",
+            "threads": torch.get_num_threads(),
+            "corpus": trainer.corpus.facts(),
+        }
+    return found
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

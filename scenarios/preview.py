@@ -1,0 +1,214 @@
+"""What a run will be, before it is paid for: arithmetic and a simulation, no torch."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from scenarios.derive import job_config, timed_sizes
+from scenarios.schema import Scenario
+from scenarios.study import Plan
+from sim.config import HOUR_S, PerGlobalStep, PoolOutages
+from sim.job import Job
+from sim.pipeline import hops
+from sim.strikes import expected_degraded_share
+from trainer import sizes as trainer_sizes
+
+MOST_SIMULATED = 1000
+"""A preview simulates this many global steps at most and scales the rest."""
+ASSUMED_FLOPS = 2e10
+"""Training FLOP/s of one core where nothing has been measured yet."""
+SPEED_FILE = ".speed.json"
+
+
+def scenario_numbers(scenario: Scenario) -> dict[str, Any]:
+    """Derived numbers of one scenario; hours and dollars are simulated from its inputs."""
+    job = Job(job_config(scenario.model_copy(update={"global_steps": simulated_steps(scenario)})))
+    sizes, model = job.config.sizes, scenario.timed_model()
+    full = (True,) * job.S
+    step_s, without_links_s = job.times.of(full)
+    round_tokens = job.R * job.config.inner_steps * sizes.tokens
+    workers = sum(pool.workers or 0 for pool in job.config.pools.values())
+    usd_per_s = sum((p.workers or 0) * p.usd_per_h for p in job.config.pools.values()) / HOUR_S
+    healthy_bytes = {
+        "hop": sizes.hop_bytes,
+        "boundary": 2 * sizes.hop_bytes * len(hops(full)) * job.R * job.config.inner_steps,
+        "sync": job.R * job.R * sum(sizes.update_bytes),
+    }
+    healthy_usd = job.healthy_s * usd_per_s + (
+        healthy_bytes["boundary"] * job.links.hop.usd_per_byte
+        + healthy_bytes["sync"] * job.links.up.usd_per_byte
+    )
+    return {
+        "workers": workers,
+        "slots": job.R * job.S,
+        "timed_parameters": sum(trainer_sizes.parameters(model, job.S)),
+        "proxy": scenario.is_proxy,
+        "tokens_per_global_step": round_tokens,
+        "tokens": round_tokens * scenario.global_steps,
+        "inner_step_s": step_s,
+        "inner_step_without_links_s": without_links_s,
+        "global_step_s": job.healthy_s,
+        "bytes_per_hop_and_inner_step": healthy_bytes["hop"],
+        "boundary_bytes_per_global_step": healthy_bytes["boundary"],
+        "sync_bytes_per_global_step": healthy_bytes["sync"],
+        "no_failure": {
+            "hours": job.healthy_s * scenario.global_steps / HOUR_S,
+            "usd": healthy_usd * scenario.global_steps,
+        },
+        "expected": expected(scenario),
+        "simulated": simulated(scenario, job),
+    }
+
+
+def simulated_steps(scenario: Scenario) -> int:
+    return min(scenario.global_steps, MOST_SIMULATED)
+
+
+def expected(scenario: Scenario) -> dict[str, float]:
+    """What theory says of the outages, before any draw."""
+    outages = scenario.outages
+    if isinstance(outages, PerGlobalStep):
+        return {
+            "degraded_share": expected_degraded_share(outages),
+            "degraded_share_of_this_run": expected_degraded_share(
+                outages, min(scenario.global_steps, MOST_SIMULATED)
+            ),
+        }
+    if isinstance(outages, PoolOutages):
+        return {f"availability_{name}": _availability(scenario, name) for name in scenario.pools}
+    return {}
+
+
+def _availability(scenario: Scenario, name: str) -> float:
+    """up / (up + outage) of a pool's workers, provisioning and restores apart."""
+    from sim.config import law
+
+    pool = scenario.pools[name]
+    if pool.up_h is None:
+        return 1.0
+    if pool.outage_h is None:
+        return 0.0
+    up_s, outage_s = law(pool.up_h, HOUR_S).mean, law(pool.outage_h, HOUR_S).mean
+    return up_s / (up_s + outage_s)
+
+
+def simulated(scenario: Scenario, job: Job) -> dict[str, float]:
+    """Hours, dollars, outages of this seed's stream; a long run's are scaled from its start."""
+    degraded, usd, end_s = 0, 0.0, 0.0
+    for g in job.global_steps():
+        degraded += int((g.steps < job.config.inner_steps).any(axis=1).sum())
+        usd += sum(g.usd.values())
+        end_s = g.end_s
+    steps = job.config.global_steps
+    scale = scenario.global_steps / steps
+    return {
+        "global_steps": steps,
+        "hours": end_s / HOUR_S * scale,
+        "usd": usd * scale,
+        "outages": job.roster.losses * scale,
+        "degraded_share": degraded / (steps * job.R),
+    }
+
+
+# --- the time that training takes here --------------------------------------------------------
+
+
+def train_flops(scenario: Scenario) -> float:
+    """Floating-point operations of a run's training: three forward passes a token."""
+    if scenario.train is None:
+        return 0.0
+    forward = trainer_sizes.forward_flops_per_token(
+        scenario.train.shape(), scenario.cluster.stages
+    )
+    tokens = scenario.train.inner.sequences * scenario.train.shape().seq
+    inner_steps = scenario.global_steps * scenario.method.inner_steps * scenario.cluster.replicas
+    return 3.0 * sum(forward) * tokens * inner_steps
+
+
+def training_time(planned: Plan, jobs: int, out: Path) -> dict[str, Any]:
+    """Trained steps of the runs that are not finished, and the seconds they will take here."""
+    todo = [run.scenario for run in planned.todo() if run.scenario.train is not None]
+    flops_per_s, source = measured_speed(out)
+    each_s = sorted((train_flops(scenario) / flops_per_s for scenario in todo), reverse=True)
+    lanes = [0.0] * max(1, min(jobs, len(each_s)))
+    for seconds in each_s:  # as the processes will take them
+        lanes[lanes.index(min(lanes))] += seconds
+    return {
+        "runs": len(todo),
+        "finished_before": len(planned.runs) - len(planned.todo()),
+        "trained_global_steps": sum(s.global_steps for s in todo),
+        "trained_inner_steps": sum(
+            s.global_steps * s.method.inner_steps * s.cluster.replicas for s in todo
+        ),
+        "jobs": len(lanes),
+        "seconds": max(lanes),
+        "source": source,
+    }
+
+
+def measured_speed(out: Path) -> tuple[float, str]:
+    """(FLOP/s of one process, where that number is from)."""
+    try:
+        flops_per_s = float(json.loads((out / SPEED_FILE).read_text("utf-8"))["flops_per_s"])
+    except (OSError, ValueError, KeyError, TypeError):
+        flops_per_s = math.nan
+    if flops_per_s > 0:
+        return flops_per_s, "measured in the last run here"
+    return ASSUMED_FLOPS, "assumed: nothing measured here yet"
+
+
+# --- in words -----------------------------------------------------------------------------------
+
+
+def in_words(cell: str, n: dict[str, Any]) -> list[str]:
+    """Lines for a person."""
+    simulated_run, healthy = n["simulated"], n["no_failure"]
+    proxy = " (proxy: another model is trained than timed)" if n["proxy"] else ""
+    lines = [
+        f"{cell}",
+        f"  workers            {n['workers']} for {n['slots']} slots",
+        f"  timed model        {n['timed_parameters'] / 1e6:.2f}M parameters{proxy}",
+        f"  tokens             {n['tokens_per_global_step']:,} a global step, {n['tokens']:,} in all",
+        f"  inner step         {n['inner_step_s']:.4g} s, of it links "
+        f"{n['inner_step_s'] - n['inner_step_without_links_s']:.3g} s",
+        f"  global step        {n['global_step_s']:.4g} s when nothing fails",
+        f"  bytes              {size(n['bytes_per_hop_and_inner_step'])} a hop and inner step, each "
+        f"way; a round: {size(n['boundary_bytes_per_global_step'])} boundaries, "
+        f"{size(n['sync_bytes_per_global_step'])} exchange",
+        f"  no failure         {healthy['hours']:.4g} h, ${healthy['usd']:,.2f}",
+    ]
+    for key, value in n["expected"].items():
+        lines.append(f"  expected           {key.replace('_', ' ')} {value:.2%}")
+    lines.append(
+        f"  simulated          {simulated_run['hours']:.4g} h, ${simulated_run['usd']:,.2f}, "
+        f"{simulated_run['outages']:.0f} outages, degraded share "
+        f"{simulated_run['degraded_share']:.2%} (this seed)"
+    )
+    return lines
+
+
+def size(nbytes: float) -> str:
+    """Bytes for a person, in powers of 1000."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if nbytes < 1000 or unit == "TB":
+            return f"{nbytes:.3g} {unit}"
+        nbytes /= 1000
+    raise AssertionError("the last unit takes everything")
+
+
+def training_in_words(told: dict[str, Any]) -> str:
+    """One line on what will be trained."""
+    if not told["runs"]:
+        return f"nothing to train ({told['finished_before']} runs finished before)"
+    minutes = told["seconds"] / 60
+    return (
+        f"trains {told['runs']} runs, {told['trained_global_steps']:,} global steps, "
+        f"{told['trained_inner_steps']:,} inner steps; about {minutes:.1f} min here in "
+        f"{told['jobs']} processes ({told['source']}); "
+        f"{told['finished_before']} runs finished before"
+    )
+
+

@@ -1,0 +1,292 @@
+"""The record of a run: one flat row a global step, and the summary of them all."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from scenarios.schema import Scenario
+from sim.job import Job
+from sim.records import CLASSES, GlobalStep, Spell
+from trainer import sizes as trainer_sizes
+
+if TYPE_CHECKING:
+    from trainer.loop import Evaluation, StepResult
+
+Row = dict[str, Any]
+
+_NUMBERS = {
+    "global_step": pa.int64(),
+    "start_s": pa.float64(),
+    "end_s": pa.float64(),
+    "tokens": pa.int64(),
+    "full_depth_tokens": pa.int64(),
+    "train_tokens": pa.int64(),
+    "slots_live": pa.int64(),
+    "slots_sending": pa.int64(),
+    "replicas_sending": pa.int64(),
+    "boundary_bytes": pa.int64(),
+    "sync_bytes": pa.int64(),
+    "restore_bytes": pa.int64(),
+    "snapshot_bytes": pa.int64(),
+    "lost_bytes": pa.int64(),
+    "usd_compute": pa.float64(),
+    "usd_egress": pa.float64(),
+    "train_loss": pa.float64(),
+    "val_loss": pa.float64(),
+    "val_bits_per_byte": pa.float64(),
+    "skip_stage_loss": pa.list_(pa.float64()),
+    "spare_s": pa.float64(),
+}
+_MASKS = dict.fromkeys(("steps", "sends", "joins"), pa.list_(pa.list_(pa.int64())))
+STEPS = pa.schema(list((_NUMBERS | {f"{c}_s": pa.float64() for c in CLASSES} | _MASKS).items()))
+"""Columns of steps.parquet; README says what each means."""
+
+SLOTS = pa.schema(
+    [
+        ("replica", pa.int64()),
+        ("stage", pa.int64()),
+        ("worker", pa.int64()),
+        ("state", pa.string()),
+        ("start_s", pa.float64()),
+        ("end_s", pa.float64()),
+    ]
+)
+"""Columns of slots.parquet, the timeline; worker -1 where the slot is vacant."""
+
+OUTAGES = pa.schema(
+    [
+        ("worker", pa.int64()),
+        ("zone", pa.string()),
+        ("gone_s", pa.float64()),
+        ("back_s", pa.float64()),
+        ("cause", pa.string()),
+    ]
+)
+"""Columns of outages.parquet, one spell a row; back_s is null if it lasted to the end."""
+
+
+class CouplingError(Exception):
+    """The clock and the training disagree about who was there: a bug, never the user's fault."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What arithmetic says of one inner step and one upload, to check both sides against."""
+
+    inner_steps: int
+    timed_tokens: int
+    """Tokens of one replica's inner step in the timed job."""
+    slot_step_s: NDArray[np.float64]
+    """[S] computing seconds of a slot in one inner step."""
+    train_tokens: int
+    """Tokens of one replica's inner step in training; 0 in a timing study."""
+    kept_values: NDArray[np.int64]
+    """[S] values in the upload of a slot of the trained model."""
+
+    @staticmethod
+    def of(scenario: Scenario, job: Job) -> Expected:
+        train, stages = scenario.train, scenario.cluster.stages
+        kept: tuple[int, ...] = (0,) * stages
+        if train is not None:
+            kept = trainer_sizes.kept_values(train.shape(), stages, scenario.method.outer)
+        return Expected(
+            inner_steps=scenario.method.inner_steps,
+            timed_tokens=job.config.sizes.tokens,
+            slot_step_s=job.times.compute_s(),
+            train_tokens=train.inner.sequences * train.shape().seq if train else 0,
+            kept_values=np.asarray(kept, dtype=np.int64),
+        )
+
+
+def row_of(
+    g: GlobalStep, r: StepResult | None, seen: Evaluation | None, expected: Expected
+) -> Row:
+    """One flat row of a global step.
+
+    Args:
+        r: what training did; None in a timing study.
+        seen: the evaluation after the step, if one was due.
+    """
+    return {
+        "global_step": g.index,
+        "start_s": g.start_s,
+        "end_s": g.end_s,
+        "tokens": int(g.steps.max(axis=1).sum()) * expected.timed_tokens,
+        "full_depth_tokens": int(g.steps.min(axis=1).sum()) * expected.timed_tokens,
+        "train_tokens": r.train_tokens if r else 0,
+        "slots_live": int((g.steps == expected.inner_steps).sum()),
+        "slots_sending": int(g.sends.sum()),
+        "replicas_sending": int(g.sends.any(axis=1).sum()),
+        "boundary_bytes": g.nbytes["boundary"],
+        "sync_bytes": g.nbytes["sync"],
+        "restore_bytes": g.nbytes["restore"],
+        "snapshot_bytes": g.nbytes["snapshot"],
+        "lost_bytes": g.nbytes["lost_boundary"] + g.nbytes["lost_sync"],
+        "usd_compute": g.usd["compute"],
+        "usd_egress": g.usd["egress"],
+        "train_loss": r.train_loss if r else None,
+        "val_loss": seen.val_loss if seen else None,
+        "val_bits_per_byte": seen.val_bits_per_byte if seen else None,
+        "skip_stage_loss": list(seen.skip_stage_loss.values()) if seen else None,
+        "spare_s": g.spare_s,
+        **{f"{name}_s": g.slot_s[name] for name in CLASSES},
+        "steps": g.steps.tolist(),
+        "sends": g.sends.astype(int).tolist(),
+        "joins": g.joins.tolist(),
+    }
+
+
+def check_coupling(g: GlobalStep, r: StepResult | None, expected: Expected) -> None:
+    """Assert that clock and training agree about who was there, how much, how long.
+
+    Raises:
+        CouplingError: naming what differs.
+    """
+    where = f"global step {g.index}"
+    if not np.allclose(g.compute_s, g.steps * expected.slot_step_s, rtol=1e-9, atol=1e-12):
+        raise CouplingError(f"{where}: computing seconds are not steps x the slot's time")
+    if r is None:
+        return
+    if not np.array_equal(r.forward_calls, g.steps):
+        raise CouplingError(f"{where}: forward calls\n{r.forward_calls}\nagainst steps\n{g.steps}")
+    tokens = expected.train_tokens
+    crossed = {hop: count * tokens for hop, count in g.crossings.items() if count}
+    if r.hop_tokens != crossed:
+        raise CouplingError(f"{where}: tokens over hops {r.hop_tokens} against {crossed}")
+    kept = g.sends * expected.kept_values
+    if not np.array_equal(r.kept_values, kept):
+        raise CouplingError(f"{where}: kept values\n{r.kept_values}\nagainst\n{kept}")
+    if r.train_tokens != int(g.steps.max(axis=1).sum()) * tokens:
+        raise CouplingError(f"{where}: {r.train_tokens} trained tokens do not follow from steps")
+
+
+def summary_of(scenario: Scenario, rows: Sequence[Row], job: Job) -> dict[str, Any]:
+    """What a run comes to; the comparison with the no-failure run is added by `compare`."""
+    wall_s = rows[-1]["end_s"]
+    slots = job.R * job.S
+    total = {key: sum(row[key] for row in rows) for key in rows[0] if _adds_up(key)}
+    slot_s = {name: total[f"{name}_s"] for name in CLASSES}
+    not_joined_s = sum(
+        end_s - start_s
+        for _, _, _, state, start_s, end_s in job.timeline.all_rows()
+        if state in ("vacant", "provision", "restore")
+    )
+    healthy_tokens = len(rows) * job.R * job.config.inner_steps * job.config.sizes.tokens
+    steps = np.array([row["steps"] for row in rows])
+    usd = {key: total[f"usd_{key}"] for key in ("compute", "egress")}
+    nodes_s = slots * wall_s - slot_s["vacant"] + total["spare_s"]
+    evaluated = [row for row in rows if row["val_loss"] is not None]
+    last = evaluated[-1] if evaluated else None
+    return {
+        "name": scenario.name,
+        "seed": scenario.seed,
+        "policy": list(scenario.recovery.policy),
+        "outages_kind": scenario.outages.kind,
+        "replicas": job.R,
+        "stages": job.S,
+        "global_steps": len(rows),
+        "tokens": total["tokens"],
+        "train_tokens": total["train_tokens"],
+        "token_share": total["tokens"] / healthy_tokens,
+        "full_depth_token_share": total["full_depth_tokens"] / healthy_tokens,
+        "wall_s": wall_s,
+        "tokens_per_s": total["tokens"] / wall_s,
+        "ettr": len(rows) * job.healthy_s / wall_s,
+        "availability": 1 - not_joined_s / (slots * wall_s),
+        "worker_availability": nodes_s / (len(job.roster.workers) * wall_s),
+        "outages": job.roster.losses,
+        "mean_outage_s": _mean(s.back_s - s.gone_s for s in job.spells() if s.back_s == s.back_s),
+        "degraded_share": float((steps < job.config.inner_steps).any(axis=2).mean()),
+        "slot_s": slot_s,
+        "bytes": {
+            key: total[f"{key}_bytes"]
+            for key in ("boundary", "sync", "restore", "snapshot", "lost")
+        },
+        "usd": {**usd, "total": sum(usd.values())},
+        "usd_per_million_tokens": sum(usd.values()) / total["tokens"] * 1e6,
+        "val_loss": last and last["val_loss"],
+        "val_bits_per_byte": last and last["val_bits_per_byte"],
+        "val_global_step": last and last["global_step"],
+        "skip_stage_loss": last and _by_stage(last["skip_stage_loss"]),
+        "proxy": scenario.is_proxy,
+    }
+
+
+def compare(summary: dict[str, Any], rows: Sequence[Row], healthy: Sequence[Row]) -> dict[str, Any]:
+    """The summary with the loss of the no-failure run at the last evaluated global step."""
+    at = summary["val_global_step"]
+    other = next((row["val_loss"] for row in healthy if row["global_step"] == at), None)
+    gap = None if at is None or other is None else summary["val_loss"] - other
+    return summary | {"val_loss_no_failure": other, "val_loss_gap": gap}
+
+
+def _adds_up(key: str) -> bool:
+    return key.endswith(("_s", "_bytes", "tokens")) and key not in ("start_s", "end_s") or (
+        key.startswith("usd_")
+    )
+
+
+def _by_stage(losses: Sequence[float]) -> dict[str, float]:
+    """Losses with an inner stage skipped, by stage; inner stages start at 1."""
+    return {str(stage): loss for stage, loss in enumerate(losses, start=1)}
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return math.fsum(found) / len(found) if found else None
+
+
+# --- files ----------------------------------------------------------------------------------
+
+
+def write_steps(path: Path, rows: Sequence[Row]) -> None:
+    pq.write_table(pa.Table.from_pylist(list(rows), schema=STEPS), path)
+
+
+def write_slots(path: Path, job: Job) -> None:
+    columns = zip(*job.timeline.all_rows(), strict=True)
+    pq.write_table(pa.table(list(map(list, columns)), schema=SLOTS), path)
+
+
+def write_outages(path: Path, spells: Sequence[Spell]) -> None:
+    rows = [
+        {
+            "worker": s.worker,
+            "zone": s.zone,
+            "gone_s": s.gone_s,
+            "back_s": None if math.isnan(s.back_s) else s.back_s,
+            "cause": s.cause,
+        }
+        for s in spells
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, schema=OUTAGES), path)
+
+
+def dumps(value: Mapping[str, Any]) -> str:
+    """One line of strict JSON: no NaN."""
+    return json.dumps(value, allow_nan=False)
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Rows of metrics.jsonl; a last line that a kill cut short is left out."""
+    rows: list[Row] = []
+    if path.exists():
+        for line in path.read_bytes().split(b"\n"):
+            try:
+                row = json.loads(line)
+            except ValueError:
+                break
+            if not isinstance(row, dict) or row.get("global_step") != len(rows):
+                break
+            rows.append(row)
+    return rows

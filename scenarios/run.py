@@ -1,0 +1,62 @@
+"""The one place where the clock and the training meet: a loop over committed global steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scenarios import record
+from scenarios.derive import job_config
+from scenarios.record import Row, check_coupling, row_of
+from scenarios.session import Run, Session
+from sim.job import Job
+from sim.records import GlobalStep
+from trainer.directive import Directive
+
+OnRow = Callable[[Row], None]
+Tell = Callable[[str], None]
+
+
+def directive(g: GlobalStep) -> Directive:
+    """The training half of a global step."""
+    return Directive(g.index, g.steps, g.sends, g.joins)
+
+
+def couple(job: Job, session: Session, on_row: OnRow) -> None:
+    """The whole coupling: every global step is trained, checked and recorded."""
+    for g in job.global_steps():  # re-simulated from 0 on resume
+        told = directive(g)
+        if session.has_done(told):
+            continue
+        trained = session.train(told)
+        seen = session.evaluate(g.index)
+        check_coupling(g, trained, session.expected)
+        row = row_of(g, trained, seen, session.expected)
+        session.record(row)
+        on_row(row)
+        session.checkpoint(g.index)
+
+
+def execute(run: Run, tell: Tell, on_row: OnRow = lambda row: None) -> dict[str, Any]:
+    """Simulate and train a run to its end, from its last checkpoint if there is one.
+
+    Writes everything of the run folder but summary.json, and returns what that will hold.
+
+    Raises:
+        StalledError, TrainerError, StoreError, OSError: the finished global steps are kept.
+        LedgerError, CouplingError: a bug.
+    """
+    run.folder.create(run.scenario)
+    with run.folder.locked(tell):
+        job = Job(job_config(run.scenario))
+        session = Session.open(run, job, tell)
+        with session:
+            couple(job, session, on_row)
+        session.write_environment()
+        record.write_steps(run.folder.steps, session.rows)
+        record.write_slots(run.folder.path / "slots.parquet", job)
+        record.write_outages(run.folder.path / "outages.parquet", job.spells())
+    return record.summary_of(run.scenario, session.rows, job) | {
+        "cell": run.cell,
+        "anchor_sha256": session.anchor_sha256(),
+    }
