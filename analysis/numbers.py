@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 HOUR_S = 3600.0
-NOTHING = "–"  # noqa: RUF001 - an en dash, as printed in tables
+NOTHING = "-"
 
 
 def significant(value: float, digits: int = 3) -> str:
@@ -57,7 +57,7 @@ def gap(value: float | None) -> str:
 def nats(value: float) -> str:
     """A difference of losses in words."""
     if value == 0:
-        return "exactly at the loss of"
+        return "exactly level with"
     side = "above" if value > 0 else "below"
     return f"{gap(abs(value)).lstrip('+')} nats {side}"
 

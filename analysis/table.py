@@ -19,41 +19,40 @@ class Column:
 
     title: str
     kind: str
-    """How the number came about: measured, simulated or nothing."""
-    is_loss: bool
+    """How the number came about: measured or simulated."""
+    applies: str
+    """To runs that trained, to a timing study, or to both."""
     show: Callable[[Summary], str]
 
 
 COLUMNS = (
-    Column("val loss", "measured", True, lambda s: numbers.loss(s["val_loss"])),
-    Column("bits/byte", "measured", True, lambda s: numbers.loss(s["val_bits_per_byte"])),
-    Column("gap", "measured", True, lambda s: numbers.gap(s["val_loss_gap"])),
-    Column("train tokens", "measured", True, lambda s: numbers.count(s["train_tokens"])),
-    Column("tokens", "simulated", False, lambda s: numbers.count(s["tokens"])),
+    Column("val loss", "measured", "trained", lambda s: numbers.loss(s["val_loss"])),
+    Column("bits/byte", "measured", "trained", lambda s: numbers.loss(s["val_bits_per_byte"])),
+    Column("gap", "measured", "trained", lambda s: numbers.gap(s["val_loss_gap"])),
+    Column("train tokens", "measured", "trained", lambda s: numbers.count(s["train_tokens"])),
+    Column("tokens", "simulated", "timing", lambda s: numbers.count(s["tokens"])),
     Column(
         "full-depth share",
         "simulated",
-        False,
+        "both",
         lambda s: numbers.percent(s["full_depth_token_share"]),
     ),
-    Column("simulated hours", "simulated", False, lambda s: numbers.hours(s["wall_s"])),
-    Column("dollars", "simulated", False, lambda s: numbers.usd(s["usd"]["total"])),
+    Column("simulated hours", "simulated", "both", lambda s: numbers.hours(s["wall_s"])),
+    Column("dollars", "simulated", "both", lambda s: numbers.usd(s["usd"]["total"])),
 )
 
 
 def columns(listing: Listing) -> tuple[Column, ...]:
     """The columns that apply: losses and trained tokens, or the timed job's tokens."""
     learned = any(e.summary["val_loss"] is not None for e in listing.entries)
-    return tuple(c for c in COLUMNS if (c.is_loss if learned else not c.is_loss) or (
-        learned and c.title != "tokens"
-    ))
+    return tuple(c for c in COLUMNS if c.applies in ("both", "trained" if learned else "timing"))
 
 
 def labels(listing: Listing) -> tuple[str, ...]:
     """What every output must say of these runs: how much evidence, whether a proxy."""
     found = dict.fromkeys(e.summary["label"] for e in listing.entries if e.summary["label"])
     if any(e.summary.get("proxy") is True for e in listing.entries):
-        found["proxy: another model is timed than the one that is trained"] = None
+        found["proxy: losses of a small model, hours and dollars of another"] = None
     return tuple(found)
 
 

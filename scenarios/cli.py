@@ -74,7 +74,9 @@ def run(
     jobs: Annotated[
         int, typer.Option(min=1, help="One-threaded processes in all; default: one a core.")
     ] = os.cpu_count() or 1,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would be, stop.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what it would be, stop.")
+    ] = False,
     no_train: Annotated[bool, typer.Option("--no-train", help="Time and money only.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Forget earlier results of it.")] = False,
     as_json: Json = False,
@@ -109,6 +111,7 @@ def run(
 def finish(loaded: Loaded, folder: Path, summaries: dict[str, Any], as_json: bool) -> None:
     """Table or JSON, report, expectations."""
     from analysis.report import write_report
+
     from analysis.table import table
     from scenarios.expect import unmet
 
@@ -166,8 +169,9 @@ def report(
     folder: Annotated[Path, typer.Argument(help="runs/<name>, or one run folder in it.")],
 ) -> None:
     """Write report.html with figures and CSV from finished runs."""
-    from analysis.load import AnalysisError
     from analysis.report import write_report
+
+    from analysis.load import AnalysisError
 
     try:
         print(write_report(folder))

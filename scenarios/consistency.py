@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sim.config import PerGlobalStep, PoolOutages, Script
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 Loc = tuple[str | int, ...]
 Problem = tuple[Loc, str]
 
+NO_FAILURE = "no_failure"
+"""The cell of the run in which nothing breaks."""
 BOUND = re.compile(r"^\s*(<=|>=|==|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*$")
 """An `expect` bound: operator and number."""
 
@@ -33,6 +36,9 @@ def inconsistencies(scenario: Scenario) -> Iterator[Problem]:
             yield ("outages", "stages"), str(error)
     if isinstance(outages, Script):
         yield from _script(scenario, outages)
+    for arm in scenario.sweep.arms if scenario.sweep is not None else ():
+        if arm == NO_FAILURE:
+            yield ("sweep", "arms", arm), "is the name of the no-failure run; choose another"
     for key, bound in scenario.expect.items():
         if not BOUND.match(bound):
             yield ("expect", key), f"must be like '< 0.02' or '>= 3' (got {bound!r})"
@@ -127,7 +133,7 @@ def _script(scenario: Scenario, script: Script) -> Iterator[Problem]:
             )
     for spells in dated.values():
         spells.sort()
-        for (_, back_s, before), (gone_s, _, name) in zip(spells, spells[1:], strict=False):
+        for (_, back_s, before), (gone_s, _, name) in pairwise(spells):
             if gone_s < back_s:
                 yield (
                     ("outages", "script", name, "gone_s"),

@@ -69,5 +69,3 @@ def no_failure(scenario: Scenario) -> Scenario:
     }
     changes = {"outages": NoOutages(), "recovery": Recovery(), "expect": {}, "pools": pools}
     return scenario.model_copy(update=changes)
-
-

@@ -117,4 +117,4 @@ def _key_length(form: Shape, names: list[str], segments: list[str]) -> int:
             return count
     leaf = shape(form.values)
     free = form.values is not None and not form.models
-    return len(segments) if free and not (leaf.models or leaf.values or leaf.items) else 1
+    return len(segments) if free and not (leaf.models or leaf.values) else 1

@@ -22,7 +22,7 @@ from scenarios.schema import Scenario
 from scenarios.shapes import fill_tags
 from scenarios.strict_yaml import MAX_BYTES, Node, decode, read, read_value, scalar
 
-__all__ = ["Loaded", "Problem", "ScenarioError", "bundled", "dump", "json_schema", "load"]
+__all__ = ["Loaded", "Mark", "Problem", "ScenarioError", "bundled", "dump", "json_schema", "load"]
 
 BUNDLED = Path(__file__).parent
 NOT_ON_THE_COMMAND_LINE = ("extends",)
@@ -62,8 +62,8 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Loaded:
     fill_tags(root, Scenario)
     scenario, found = _validate(root)
     cells, of_arms = _cells(root, {(p.key, p.message) for p in found})
-    known = {problem.at for problem in problems}
-    problems += [problem for problem in found + of_arms if problem.at not in known]
+    read_wrong = {(problem.at, problem.key) for problem in problems}
+    problems += [p for p in found + of_arms if (p.at, p.key) not in read_wrong]
     if problems or scenario is None:
         raise ScenarioError(problems)
     return Loaded(scenario, cells or {"": scenario}, root.plain(), file, file.parent)
@@ -104,7 +104,7 @@ def _named(path: str | Path) -> Path:
     file = Path(path)
     known = bundled()
     name = str(path).removesuffix(".yaml")
-    return known[name] if name in known and not file.exists() else file
+    return known[name] if name in known and not file.is_file() else file
 
 
 def _read_chain(file: Path) -> tuple[Node, list[Problem]]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import math
 from pathlib import Path
 from typing import Any
 
-from scenarios.derive import job_config, timed_sizes
+from scenarios.derive import job_config
 from scenarios.schema import Scenario
+from scenarios.speed import measured_speed, train_flops
 from scenarios.study import Plan
-from sim.config import HOUR_S, PerGlobalStep, PoolOutages
+from sim.config import HOUR_S, PerGlobalStep, PoolOutages, law
 from sim.job import Job
 from sim.pipeline import hops
 from sim.strikes import expected_degraded_share
@@ -18,9 +17,6 @@ from trainer import sizes as trainer_sizes
 
 MOST_SIMULATED = 1000
 """A preview simulates this many global steps at most and scales the rest."""
-ASSUMED_FLOPS = 2e10
-"""Training FLOP/s of one core where nothing has been measured yet."""
-SPEED_FILE = ".speed.json"
 
 
 def scenario_numbers(scenario: Scenario) -> dict[str, Any]:
@@ -84,8 +80,6 @@ def expected(scenario: Scenario) -> dict[str, float]:
 
 def _availability(scenario: Scenario, name: str) -> float:
     """up / (up + outage) of a pool's workers, provisioning and restores apart."""
-    from sim.config import law
-
     pool = scenario.pools[name]
     if pool.up_h is None:
         return 1.0
@@ -116,23 +110,11 @@ def simulated(scenario: Scenario, job: Job) -> dict[str, float]:
 # --- the time that training takes here --------------------------------------------------------
 
 
-def train_flops(scenario: Scenario) -> float:
-    """Floating-point operations of a run's training: three forward passes a token."""
-    if scenario.train is None:
-        return 0.0
-    forward = trainer_sizes.forward_flops_per_token(
-        scenario.train.shape(), scenario.cluster.stages
-    )
-    tokens = scenario.train.inner.sequences * scenario.train.shape().seq
-    inner_steps = scenario.global_steps * scenario.method.inner_steps * scenario.cluster.replicas
-    return 3.0 * sum(forward) * tokens * inner_steps
-
-
 def training_time(planned: Plan, jobs: int, out: Path) -> dict[str, Any]:
     """Trained steps of the runs that are not finished, and the seconds they will take here."""
     todo = [run.scenario for run in planned.todo() if run.scenario.train is not None]
     flops_per_s, source = measured_speed(out)
-    each_s = sorted((train_flops(scenario) / flops_per_s for scenario in todo), reverse=True)
+    each_s = sorted((train_flops(s, s.global_steps) / flops_per_s for s in todo), reverse=True)
     lanes = [0.0] * max(1, min(jobs, len(each_s)))
     for seconds in each_s:  # as the processes will take them
         lanes[lanes.index(min(lanes))] += seconds
@@ -149,17 +131,6 @@ def training_time(planned: Plan, jobs: int, out: Path) -> dict[str, Any]:
     }
 
 
-def measured_speed(out: Path) -> tuple[float, str]:
-    """(FLOP/s of one process, where that number is from)."""
-    try:
-        flops_per_s = float(json.loads((out / SPEED_FILE).read_text("utf-8"))["flops_per_s"])
-    except (OSError, ValueError, KeyError, TypeError):
-        flops_per_s = math.nan
-    if flops_per_s > 0:
-        return flops_per_s, "measured in the last run here"
-    return ASSUMED_FLOPS, "assumed: nothing measured here yet"
-
-
 # --- in words -----------------------------------------------------------------------------------
 
 
@@ -171,12 +142,13 @@ def in_words(cell: str, n: dict[str, Any]) -> list[str]:
         f"{cell}",
         f"  workers            {n['workers']} for {n['slots']} slots",
         f"  timed model        {n['timed_parameters'] / 1e6:.2f}M parameters{proxy}",
-        f"  tokens             {n['tokens_per_global_step']:,} a global step, {n['tokens']:,} in all",
+        f"  tokens             {n['tokens_per_global_step']:,} a global step, "
+        f"{n['tokens']:,} in all",
         f"  inner step         {n['inner_step_s']:.4g} s, of it links "
         f"{n['inner_step_s'] - n['inner_step_without_links_s']:.3g} s",
         f"  global step        {n['global_step_s']:.4g} s when nothing fails",
-        f"  bytes              {size(n['bytes_per_hop_and_inner_step'])} a hop and inner step, each "
-        f"way; a round: {size(n['boundary_bytes_per_global_step'])} boundaries, "
+        f"  bytes              {size(n['bytes_per_hop_and_inner_step'])} a hop and inner step, "
+        f"each way; a round: {size(n['boundary_bytes_per_global_step'])} boundaries, "
         f"{size(n['sync_bytes_per_global_step'])} exchange",
         f"  no failure         {healthy['hours']:.4g} h, ${healthy['usd']:,.2f}",
     ]
@@ -210,5 +182,3 @@ def training_in_words(told: dict[str, Any]) -> str:
         f"{told['jobs']} processes ({told['source']}); "
         f"{told['finished_before']} runs finished before"
     )
-
-

@@ -108,9 +108,7 @@ class Expected:
         )
 
 
-def row_of(
-    g: GlobalStep, r: StepResult | None, seen: Evaluation | None, expected: Expected
-) -> Row:
+def row_of(g: GlobalStep, r: StepResult | None, seen: Evaluation | None, expected: Expected) -> Row:
     """One flat row of a global step.
 
     Args:
@@ -231,7 +229,7 @@ def compare(summary: dict[str, Any], rows: Sequence[Row], healthy: Sequence[Row]
 
 
 def _adds_up(key: str) -> bool:
-    return key.endswith(("_s", "_bytes", "tokens")) and key not in ("start_s", "end_s") or (
+    return (key.endswith(("_s", "_bytes", "tokens")) and key not in ("start_s", "end_s")) or (
         key.startswith("usd_")
     )
 

@@ -20,7 +20,7 @@ from sim.config import (
 from trainer.config import Method, Model, ModelSpec, Train, shape
 
 DEFAULT_POOL = "default"
-TIMED_BY_DEFAULT = "178m"
+TIMED_BY_DEFAULT: ModelSpec = "178m"
 """Timed where nothing is trained and no model is named."""
 SEQUENCES_BY_DEFAULT = 32
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from scenarios.environment import environment
 from scenarios.record import Expected, Row, dumps, read_rows
@@ -22,6 +22,7 @@ from trainer.directive import Directive
 if TYPE_CHECKING:
     from trainer.loop import Evaluation, StepResult, Trainer
 
+T = TypeVar("T")
 CHECKPOINT_SHARE = 0.05
 """Checkpoints may take this share of the time."""
 
@@ -51,6 +52,7 @@ class Session:
     spent_s: dict[str, float] = field(default_factory=dict)
     """Measured seconds by what was done; apart from the record, so equal runs are equal files."""
     _chain: str = ""
+    _cost_s: float = 0.0
     _saved_s: float = field(default_factory=time.perf_counter)
     _parent: int = field(default_factory=os.getppid)
     _metrics: TextIO | None = None
@@ -98,12 +100,12 @@ class Session:
         Raises:
             StoreError: the simulation gives other Directives than the checkpoint was trained on.
         """
-        if told.index == self.done and self._chain != self.key:
+        self._chain = hashlib.sha256((self._chain + told.key()).encode()).hexdigest()
+        if told.index == self.done - 1 and self._chain != self.key:
             raise StoreError(
                 f"{self.run.folder.path}: the outages simulated now differ from those of the "
                 "checkpoint, by another version of stageout; start over with --force"
             )
-        self._chain = hashlib.sha256((self._chain + told.key()).encode()).hexdigest()
         return told.index < self.done
 
     def train(self, told: Directive) -> StepResult | None:
@@ -138,13 +140,12 @@ class Session:
         if self.trainer is None:
             return
         since_s = time.perf_counter() - self._saved_s
-        last_s = self.spent_s.get("last_checkpoint", 0.0)
-        if self._is_last(index) or last_s <= CHECKPOINT_SHARE * since_s:
+        if self._is_last(index) or self._cost_s <= CHECKPOINT_SHARE * since_s:
             begin = time.perf_counter()
             self.run.folder.save_checkpoint(index + 1, self._chain, self.trainer.save)
             self._saved_s = time.perf_counter()
-            self.spent_s["last_checkpoint"] = self._saved_s - begin
-            self._add("checkpoint", self._saved_s - begin)
+            self._cost_s = self._saved_s - begin
+            self._add("checkpoint", self._cost_s)
 
     def write_environment(self) -> None:
         """env.json: versions, machine, corpus, measured times of this execution."""
@@ -160,7 +161,7 @@ class Session:
     def _is_last(self, index: int) -> bool:
         return index + 1 == self.run.scenario.global_steps
 
-    def _timed(self, what: str, do: Callable[[], Any]) -> Any:
+    def _timed(self, what: str, do: Callable[[], T]) -> T:
         begin = time.perf_counter()
         result = do()
         self._add(what, time.perf_counter() - begin)

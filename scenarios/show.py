@@ -91,7 +91,7 @@ class Show:
         else:
             print(text, file=sys.stderr, flush=True)
 
-    def row(self, cell: str, row: Row, total: int) -> None:
+    def row(self, cell: str, total: int, row: Row) -> None:
         """A global step of a cell is finished."""
         done = row["global_step"] + 1
         if row["val_loss"] is not None:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import get_context
+from functools import partial
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
+from scenarios.consistency import NO_FAILURE
 from scenarios.derive import no_failure
 from scenarios.load import Loaded
 from scenarios.record import compare, read_rows
 from scenarios.schema import Scenario
 from scenarios.session import Run
 from scenarios.show import Show, Tail
+from scenarios.speed import remember_speed
 from scenarios.store import RunFolder, StoreError, write_atomically
 
-NO_FAILURE = "no_failure"
 SINGLE = "run"
 POLL_S = 0.5
 ONE_SEED = "one seed, not evidence"
@@ -118,16 +122,20 @@ def run_all(planned: Plan, jobs: int, show: Show) -> dict[str, dict[str, Any]]:
 
 def _finish(planned: Plan, results: dict[RunFolder, dict[str, Any]]) -> None:
     """Write the summaries of runs whose no-failure run has ended too: summary.json means done."""
-    for folder, found in list(results.items()):
+
+    def no_failure_first(folder: RunFolder) -> bool:
+        return folder != planned.baseline_of(planned.runs[folder])
+
+    for folder in sorted(results, key=no_failure_first):
         baseline = planned.baseline_of(planned.runs[folder])
-        if baseline not in results and not baseline.is_done:
+        if folder != baseline and not baseline.is_done:
             continue
         healthy = read_rows(baseline.metrics)
-        summary = compare(found, read_rows(folder.metrics), healthy) | {"label": ONE_SEED}
+        summary = compare(results[folder], read_rows(folder.metrics), healthy) | {"label": ONE_SEED}
         write_atomically(folder.path / "summary.json", json.dumps(summary, indent=2))
         folder.drop_checkpoints()
-        if folder != baseline:
-            del results[folder]
+        remember_speed(planned.runs[folder], planned.folder.parent)
+        del results[folder]
 
 
 def write_study(planned: Plan) -> None:
@@ -165,21 +173,25 @@ def attempt(run: Run, tell: Callable[[str], None], on_row: Callable[..., None]) 
         return RunError(f"{error}. Finished global steps are kept in {run.folder.path}")
 
 
-def _in_this_process(
-    todo: list[Run], jobs: int, show: Show
-) -> Iterator[tuple[Run, Outcome]]:
+def _in_this_process(todo: list[Run], jobs: int, show: Show) -> Iterator[tuple[Run, Outcome]]:
     for run in todo:
-        total = run.scenario.global_steps
-        yield run, attempt(run, show.tell, lambda row, run=run: show.row(run.cell, row, total))
+        on_row = partial(show.row, run.cell, run.scenario.global_steps)
+        yield run, attempt(run, show.tell, on_row)
 
 
 def _child(run: Run) -> Outcome:
-    return attempt(run, print, lambda row: None)
+    return attempt(run, partial(print, file=sys.stderr), lambda row: None)
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _in_processes(todo: list[Run], jobs: int, show: Show) -> Iterator[tuple[Run, Outcome]]:
     tails = [(run, Tail(run.folder.metrics)) for run in todo]
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(
+        jobs, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_the_parent
+    ) as pool:
         futures: dict[Future[Outcome], Run] = {pool.submit(_child, run): run for run in todo}
         try:
             while futures:
@@ -187,13 +199,15 @@ def _in_processes(todo: list[Run], jobs: int, show: Show) -> Iterator[tuple[Run,
                 for run, tail in tails:
                     row = tail.newest()
                     if row is not None:
-                        show.row(run.cell, row, run.scenario.global_steps)
+                        show.row(run.cell, run.scenario.global_steps, row)
                 for future in ended:
                     run = futures.pop(future)
                     try:
                         yield run, future.result()
                     except BrokenProcessPool:
                         yield run, RunError("its process died (out of memory?)")
-        except BaseException:
+        except BaseException:  # interrupted: what runs must end now, its finished steps are kept
             pool.shutdown(wait=False, cancel_futures=True)
+            for child in active_children():
+                child.terminate()
             raise

@@ -70,6 +70,7 @@ def test_an_arms_problems_are_said_at_its_line() -> None:
         "    e/f: {}\n"
         "    g: {recovery.policy: [skip]}\n"
         "    h: {train.data.source: text}\n"
+        "    i: {cluster.replicas: 10}\n"
     )
     assert problems() == [
         "s.yaml:7:13: sweep.arms.a.seed: must be at least 0 (got -1)",
@@ -85,6 +86,8 @@ def test_an_arms_problems_are_said_at_its_line() -> None:
         "s.yaml:13:9: sweep.arms.g.recovery: "
         "the last policy must be idle or wait: skip never applies to ends",
         "s.yaml:14:9: sweep.arms.h.train.data.path: missing key",
+        "s.yaml:15:5: sweep.arms.i.pools: "
+        "40 slots (replicas x stages) need at least 40 workers (got 35)",
     ]
 
 

@@ -117,6 +117,16 @@ def test_one_problem(text: str, line: str) -> None:
     assert len(problems(text)) == 1 + ("x: 2" in text)
 
 
+def test_what_cannot_be_read_hides_nothing_else() -> None:
+    assert problems("1: x\nseed: *a\nclustre: &b {}") == [
+        "s.yaml:1:1: a key must be text, if need be in quotes (got 1)",
+        "s.yaml:1:1: name: missing key",
+        "s.yaml:2:7: seed: aliases are not read; use extends (got '*a')",
+        "s.yaml:3:1: clustre: unknown key; did you mean 'cluster'?",
+        "s.yaml:3:10: clustre: anchors are not read; use extends (got '&b')",
+    ]
+
+
 def test_everything_at_once_in_the_order_of_the_file() -> None:
     text = """\
 naem: a

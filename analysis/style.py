@@ -1,0 +1,177 @@
+"""How figures look and how they are written: one style, equal bytes for equal inputs."""
+
+from __future__ import annotations
+
+import io
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.load import Run
+
+PNG_DPI = 200
+INK = "#222222"
+FAINT = "#7a7a7a"
+GRID = "#e4e4e4"
+ARMS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Okabe-Ito without black, which is the no-failure run's, and yellow, which is faint on white."""
+MARKERS = ("o", "s", "^", "D", "v", "P")
+DASHES = ("-", ":", "-.")
+REFERENCE = (0, (4, 2))
+IN_TITLE = 3
+"""A title names no more arms than this."""
+
+STATE_COLOURS = {
+    "train": "#d3dfea",
+    "wait": "#F0E442",
+    "lost": "#D55E00",
+    "restore": "#009E73",
+    "provision": "#56B4E9",
+    "vacant": "#2b2b2b",
+}
+CLASS_COLOURS = {
+    "compute": "#0072B2",
+    "boundary": "#7fb5d8",
+    "bubble": "#c9d6df",
+    "sync": "#CC79A7",
+    "wait": "#F0E442",
+    "lost": "#D55E00",
+    "restore": "#009E73",
+    "provision": "#56B4E9",
+    "vacant": "#2b2b2b",
+    "spare": "#b08d57",
+    "egress": "#8c6bb1",
+}
+
+_PAPER = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": INK,
+    "axes.grid": True,
+    "axes.labelcolor": INK,
+    "axes.labelsize": 10,
+    "axes.linewidth": 0.8,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.unicode_minus": True,
+    "figure.facecolor": "white",
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "legend.fontsize": 9.5,
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 4,
+    "savefig.facecolor": "white",
+    "svg.fonttype": "path",
+    "svg.hashsalt": "stageout",
+    "text.color": INK,
+    "text.parse_math": False,  # names may hold a dollar sign
+    "xtick.color": INK,
+    "xtick.labelsize": 9.5,
+    "ytick.color": INK,
+    "ytick.labelsize": 9.5,
+}
+
+
+@contextmanager
+def paper() -> Iterator[None]:
+    """The style; matplotlib's own settings are as before afterwards."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_PAPER)
+        yield
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A finished figure."""
+
+    stem: str
+    """File name without its ending."""
+    svg: bytes
+    png: bytes
+    caption: str
+    alt: str
+
+
+def render(figure: Figure, stem: str, caption: str, alt: str) -> Drawn:
+    """The figure as SVG and PNG, without dates or versions. Call inside `paper`."""
+    svg, png = io.BytesIO(), io.BytesIO()
+    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "stageout"})
+    figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": "stageout"})
+    return Drawn(stem, svg.getvalue(), png.getvalue(), caption, alt)
+
+
+def save(drawn: Sequence[Drawn], folder: Path) -> None:
+    """Write `<stem>.svg` and `<stem>.png` of each figure."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in drawn:
+        (folder / f"{one.stem}.svg").write_bytes(one.svg)
+        (folder / f"{one.stem}.png").write_bytes(one.png)
+
+
+@dataclass(frozen=True)
+class Line:
+    """How an arm is drawn in every figure of a report."""
+
+    colour: str
+    marker: str
+    dashes: str | tuple[int, tuple[int, ...]]
+    name: str
+    is_reference: bool
+    """A no-failure run."""
+
+
+def lines(runs: Sequence[Run]) -> dict[str, Line]:
+    """A look for each run: no-failure runs in black and grey, the others in colours."""
+    found: dict[str, Line] = {}
+    healthy = faulty = 0
+    for run in runs:
+        if run.is_baseline:
+            colour = INK if healthy == 0 else FAINT
+            look = Line(colour, "o", REFERENCE, short(run.cell), True)
+            healthy += 1
+        else:
+            k = faulty % len(ARMS)
+            dashes = DASHES[faulty // len(ARMS) % len(DASHES)]
+            look = Line(ARMS[k], MARKERS[k], dashes, short(run.cell), False)
+            faulty += 1
+        found[run.cell] = look
+    return found
+
+
+def short(cell: str, width: int = 28) -> str:
+    """A name for a legend: one line, no control characters, underscores of ours as spaces."""
+    text = "".join(c if c.isprintable() else "?" for c in cell)
+    text = text.replace("no_failure", "no failure")
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def first(parts: Sequence[str]) -> str:
+    """The first few of what a title says of each arm, none broken over a line."""
+    kept = [part.replace(" ", "\N{NO-BREAK SPACE}") for part in parts[:IN_TITLE]]
+    return ", ".join(kept + ["…"] * (len(parts) > IN_TITLE))
+
+
+def title(axes: Axes, text: str, columns: int) -> None:
+    """A left-aligned title in lines of at most so many characters."""
+    axes.set_title("\n".join(textwrap.wrap(text, columns)) or " ", pad=8)
+
+
+def footnote(figure: Figure, *notes: str) -> None:
+    """What must be said of the numbers, small, below everything."""
+    text = " · ".join(note for note in notes if note)
+    columns = int(figure.get_figwidth() * 16)
+    figure.supxlabel(
+        "\n".join(textwrap.wrap(text, columns)), x=0.99, ha="right", fontsize=9, color=FAINT
+    )

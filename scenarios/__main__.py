@@ -1,0 +1,5 @@
+"""`python -m scenarios` is `stageout`."""
+
+from scenarios.cli import main
+
+main()

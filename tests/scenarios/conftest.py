@@ -1,0 +1,63 @@
+"""A scenario small enough to train in a second, on text that the tests make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scenarios.load import Loaded, load
+
+TEXT = "\n".join(
+    f"{i} replicas agree on stage {i % 7}; worker {i * i % 101} is {'gone' if i % 3 else 'back'}."
+    for i in range(3000)
+)
+
+SMALL = """
+name: small
+global_steps: 6
+cluster: {replicas: 3, stages: 4}
+method: {inner_steps: 4}
+train:
+  model: {d: 16, layers: 4, heads: 2, ffn: 24, seq: 12}
+  data: {source: text, path: text, vocab: 300}
+  inner: {sequences: 2, lr: 3e-3}
+  eval_every: 2
+  eval_sequences: 16
+work: {model: 178m, sequences: 8, micro_batches: 4}
+pools: {default: {usd_per_h: 2.0}}
+"""
+
+OUTAGES = {
+    "none": "outages: {kind: none}",
+    "per_global_step": "outages: {kind: per_global_step, probability: 0.4, "
+    "duration_global_steps: 2}",
+    "ends": "outages: {kind: per_global_step, probability: 0.3, duration_global_steps: 2, "
+    "stages: all}",
+    "script": "outages: {kind: script, script: {"
+    "inner: {replica: 0, stage: 1, at: {global_step: 1, inner_step: 2}, outage_s: 3}, "
+    "end: {replica: 1, stage: 3, at: {global_step: 2, inner_step: 1}, outage_s: 4}, "
+    "dated: {replica: 2, stage: 2, gone_s: 4, back_s: 6}}}",
+    "pools": "outages: {kind: pools}",
+}
+POOL = (
+    "pools.default={usd_per_h: 2.0, workers: 14, up_h: {law: exponential, mean: 0.01}, "
+    "outage_h: {law: exponential, mean: 0.001}, provision_s: 0.5, detect_s: 0.2, notice_s: 0.4}"
+)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Callable[..., Loaded]:
+    """`small("skip", "per_global_step", "key=value", ...)` loads a small scenario."""
+
+    def make(outages: str = "none", *overrides: str, **blocks: Any) -> Loaded:
+        (tmp_path / "text").mkdir(exist_ok=True)
+        (tmp_path / "text" / "a.txt").write_text(TEXT)
+        file = tmp_path / "small.yaml"
+        file.write_text(f"{SMALL}{OUTAGES[outages]}\n")
+        pool = [POOL] if outages == "pools" else []
+        return load(file, [*pool, *overrides])
+
+    return make

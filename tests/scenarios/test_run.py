@@ -1,0 +1,214 @@
+"""The coupling: clock and training agree, runs repeat to the bit, and survive kills."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import multiprocessing
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from scenarios.derive import job_config
+from scenarios.load import Loaded
+from scenarios.record import CouplingError, Expected, check_coupling, read_rows
+from scenarios.run import directive, execute
+from scenarios.session import Run, make_trainer
+from scenarios.store import StoreError
+from scenarios.study import plan
+from sim.job import Job
+from tests.scenarios.conftest import OUTAGES
+from trainer.directive import Directive
+
+Small = Callable[..., Loaded]
+POLICIES = ("[skip, idle]", "[skip, wait]", "[idle]", "[wait]")
+
+
+def the_run(loaded: Loaded, out: Path) -> Run:
+    """The scenario's own run, not its no-failure run."""
+    planned = plan(loaded, out)
+    return planned.runs[planned.cells["run"]]
+
+
+def quiet(text: str) -> None:
+    del text
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("outages", OUTAGES)
+def test_coupling_equalities_hold_for_every_kind_and_policy(
+    small: Small, tmp_path: Path, outages: str, policy: str
+) -> None:
+    """execute() asserts them on every step; here they are recomputed from the record."""
+    run = the_run(small(outages, f"recovery.policy={policy}"), tmp_path / "runs")
+    summary = execute(run, quiet)
+    job = Job(job_config(run.scenario))
+    sizes, H = job.config.sizes, run.scenario.method.inner_steps
+    slot_s = sizes.micro_batches * np.add(sizes.forward_s, sizes.backward_s)
+    table = pq.read_table(run.folder.steps).to_pylist()
+    assert [row["global_step"] for row in table] == list(range(6))
+    for row in table:
+        steps = np.array(row["steps"])
+        assert row["compute_s"] == pytest.approx((steps * slot_s).sum())
+        assert row["tokens"] == steps.max(axis=1).sum() * sizes.tokens
+        assert row["train_tokens"] == steps.max(axis=1).sum() * 2 * 12
+        assert row["slots_live"] == (steps == H).sum()
+        hops = sum(sum(sum(steps[r] > h) - 1 for h in range(steps[r].max())) for r in range(3))
+        assert row["boundary_bytes"] == 2 * hops * sizes.hop_bytes
+    if outages == "none" or policy == "[wait]":
+        assert summary["degraded_share"] == 0
+    else:
+        assert 0 < summary["degraded_share"] < 1
+        assert summary["outages"] > 0
+
+
+def test_a_directive_is_rebuilt_from_its_row(small: Small, tmp_path: Path) -> None:
+    run = the_run(small("script"), tmp_path / "runs")
+    execute(run, quiet)
+    rows = pq.read_table(run.folder.steps).to_pylist()
+    for g, row in zip(Job(job_config(run.scenario)).global_steps(), rows, strict=True):
+        rebuilt = Directive(
+            row["global_step"], *(np.array(row[key]) for key in ("steps", "sends", "joins"))
+        )
+        assert rebuilt.key() == directive(g).key()
+
+
+def test_any_disagreement_between_clock_and_training_is_an_error(small: Small) -> None:
+    scenario = the_run(small("script"), Path("runs")).scenario
+    job = Job(job_config(scenario))
+    expected = Expected.of(scenario, job)
+    trainer = make_trainer(scenario)
+    assert trainer is not None
+    g = next(job.global_steps())
+    r = trainer.step(directive(g))
+    check_coupling(g, r, expected)
+    wrong = [
+        (g, dataclasses.replace(r, forward_calls=r.forward_calls + 1)),
+        (g, dataclasses.replace(r, hop_tokens={**r.hop_tokens, (0, 2): 24})),
+        (g, dataclasses.replace(r, kept_values=r.kept_values - 1)),
+        (g, dataclasses.replace(r, train_tokens=r.train_tokens + 1)),
+        (dataclasses.replace(g, compute_s=g.compute_s * 1.001), r),
+        (dataclasses.replace(g, sends=~g.sends), r),
+    ]
+    for clock, training in wrong:
+        with pytest.raises(CouplingError, match="global step 0"):
+            check_coupling(clock, training, expected)
+
+
+def test_rule_07_wait_gives_the_no_failure_loss_bit_for_bit_later(
+    small: Small, tmp_path: Path
+) -> None:
+    for outages in ("per_global_step", "ends", "script", "pools"):
+        planned = plan(small(outages, "recovery.policy=[wait]"), tmp_path / outages)
+        healthy, waited = planned.runs.values()
+        a, b = execute(healthy, quiet), execute(waited, quiet)
+        assert a["anchor_sha256"] == b["anchor_sha256"]
+        assert a["val_loss"] == b["val_loss"]
+        losses = [[r["train_loss"] for r in read_rows(x.folder.metrics)] for x in (healthy, waited)]
+        assert losses[0] == losses[1]
+        assert b["wall_s"] > a["wall_s"]
+        assert b["ettr"] < 1
+
+
+def test_the_same_scenario_and_seed_give_the_same_files(small: Small, tmp_path: Path) -> None:
+    runs = [the_run(small("pools"), tmp_path / name) for name in ("one", "two")]
+    one, two = (execute(run, quiet) for run in runs)
+    assert one == two
+    for name in ("steps.parquet", "slots.parquet", "outages.parquet", "metrics.jsonl"):
+        assert (runs[0].folder.path / name).read_bytes() == (
+            runs[1].folder.path / name
+        ).read_bytes()
+    other = execute(the_run(small("pools", "seed=1"), tmp_path / "one"), quiet)
+    assert other["anchor_sha256"] != one["anchor_sha256"]
+
+
+def _execute_in_child(run: Run) -> None:
+    execute(run, quiet)
+
+
+def test_a_run_killed_at_ten_random_moments_resumes_to_the_same_bits(
+    small: Small, tmp_path: Path
+) -> None:
+    overrides = ("global_steps=12", "method.inner_steps=6")
+    whole = the_run(small("per_global_step", *overrides), tmp_path / "whole")
+    begin = time.monotonic()
+    expected = execute(whole, quiet)
+    length_s = time.monotonic() - begin
+    killed = the_run(small("per_global_step", *overrides), tmp_path / "killed")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["scenarios.run", "trainer.loop"])
+    moments = random.Random(0)
+    ends = []
+    for _ in range(10):
+        child = context.Process(target=_execute_in_child, args=(killed,))
+        child.start()
+        child.join(moments.uniform(0.2, 1.0) * length_s)
+        child.kill()
+        child.join()
+        ends.append(child.exitcode)
+    assert -9 in ends, "no kill came before the end; make the run longer"
+    assert execute(killed, quiet) == expected
+    assert killed.folder.steps.read_bytes() == whole.folder.steps.read_bytes()
+    assert killed.folder.metrics.read_bytes() == whole.folder.metrics.read_bytes()
+
+
+def test_a_resume_trains_only_what_is_missing(small: Small, tmp_path: Path) -> None:
+    run = the_run(small("per_global_step"), tmp_path / "runs")
+    seen: list[int] = []
+
+    def stop_after_three(row: dict[str, object]) -> None:
+        seen.append(int(str(row["global_step"])))
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        execute(run, quiet, stop_after_three)
+    told: list[str] = []
+    execute(run, told.append, lambda row: seen.append(row["global_step"]))
+    assert seen[:4] == [0, 1, 2, 3]
+    assert seen[4:] == list(range(seen[4], 6))
+    assert seen[4] >= 1
+    assert f"goes on after global step {seen[4] - 1}" in told[0]
+
+
+def test_a_checkpoint_of_other_outages_is_refused(small: Small, tmp_path: Path) -> None:
+    run = the_run(small("per_global_step"), tmp_path / "runs")
+    execute(run, quiet)
+    for folder in run.folder.checkpoints.iterdir():
+        told = json.loads((folder / "step.json").read_text())
+        (folder / "step.json").write_text(json.dumps({**told, "directives": "0" * 64}))
+    with pytest.raises(StoreError, match="start over with --force"):
+        execute(run, quiet)
+
+
+def test_a_broken_checkpoint_falls_back_to_the_one_before(small: Small, tmp_path: Path) -> None:
+    run = the_run(small("per_global_step"), tmp_path / "runs")
+    expected = execute(run, quiet)
+    newest = sorted(run.folder.checkpoints.iterdir())[-1]
+    state = newest / "state.safetensors"
+    state.write_bytes(state.read_bytes()[:-7] + b"garbage")
+    told: list[str] = []
+    assert execute(run, told.append) == expected
+    assert "trying the one before" in told[0]
+
+
+def test_an_idle_replica_skips_its_data_and_a_timing_run_has_no_losses(
+    small: Small, tmp_path: Path
+) -> None:
+    run = the_run(small("per_global_step", "recovery.policy=[idle]"), tmp_path / "runs")
+    summary = execute(run, quiet)
+    rows = read_rows(run.folder.metrics)
+    assert summary["train_tokens"] == sum(row["train_tokens"] for row in rows) < 6 * 3 * 4 * 24
+    assert summary["token_share"] == summary["full_depth_token_share"] < 1
+    timing = the_run(small("per_global_step", "train=null"), tmp_path / "timing")
+    told = execute(timing, quiet)
+    assert told["val_loss"] is None
+    assert told["train_tokens"] == 0
+    assert all(row["train_loss"] is None for row in read_rows(timing.folder.metrics))
+    assert math.isfinite(told["usd"]["total"])

@@ -1,0 +1,115 @@
+"""Run folders: identity, locks, checkpoints, broken records."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scenarios.load import Loaded
+from scenarios.record import dumps, read_rows
+from scenarios.store import RunFolder, StoreError, fingerprint, write_atomically
+from scenarios.study import plan, prepared
+
+Small = Callable[..., Loaded]
+
+
+def ready(loaded: Loaded) -> str:
+    return fingerprint(prepared(loaded.scenario, loaded.root, with_training=True))
+
+
+def test_a_run_is_known_by_what_it_does_and_reads(small: Small, tmp_path: Path) -> None:
+    first = ready(small("none"))
+    assert ready(small("none", "name=other")) == first
+    assert ready(small("none", "expect={usd: '< 5'}")) == first
+    for change in ("global_steps=7", "method.outer.lr=2", "pools.default.usd_per_h=3"):
+        assert ready(small("none", change)) != first
+    loaded = small("none")
+    (tmp_path / "text" / "a.txt").write_text("another text entirely\n" * 999)
+    assert ready(loaded) != first
+
+
+def test_arms_that_cannot_differ_without_failures_share_their_no_failure_run(
+    small: Small, tmp_path: Path
+) -> None:
+    arms = "sweep.arms={a: {recovery.policy: [idle]}, b: {recovery.policy: [wait]}}"
+    planned = plan(small("pools", arms), tmp_path)
+    assert len(planned.runs) == 3
+    assert planned.baselines["a"] == planned.baselines["b"] == planned.cells["no_failure"]
+    prices = "sweep.arms={a: {pools.default.usd_per_h: 1}, b: {pools.default.usd_per_h: 2}}"
+    assert len(plan(small("pools", prices), tmp_path).runs) == 4
+    assert planned.cells["a"].path.parent == tmp_path / "small"
+
+
+def test_checkpoints_keep_the_last_two_and_skip_broken_ones(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run", tmp_path / "checkpoints")
+    for done in (1, 2, 3):
+        folder.save_checkpoint(done, f"key{done}", lambda path: (path / "x").touch())
+    found = list(folder.checkpoints_newest_first())
+    assert [(done, key) for done, key, _ in found] == [(3, "key3"), (2, "key2")]
+    (found[0][2] / "step.json").write_text("{not json")
+    assert [done for done, _, _ in folder.checkpoints_newest_first()] == [2]
+
+
+def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run", tmp_path / "checkpoints")
+    folder.save_checkpoint(1, "key", lambda path: None)
+
+    def full(path: Path) -> None:
+        (path / "half").write_text("half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        folder.save_checkpoint(2, "key", full)
+    assert [path.name for path in folder.checkpoints.iterdir()] == ["00000001"]
+
+
+def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "summary.json"
+    write_atomically(file, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(file, "\udc80")
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_rows_end_where_the_record_is_cut_or_wrong(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.jsonl"
+    assert read_rows(file) == []
+    rows = [{"global_step": i, "val_loss": None} for i in range(3)]
+    text = "".join(dumps(row) + "\n" for row in rows)
+    file.write_text(text)
+    assert read_rows(file) == rows
+    file.write_text(text[:-9])
+    assert read_rows(file) == rows[:2]
+    file.write_text(dumps(rows[0]) + "\n" + dumps(rows[2]) + "\n")
+    assert read_rows(file) == rows[:1]
+    file.write_bytes(b"\x00\xff\n" + text.encode())
+    assert read_rows(file) == []
+
+
+def _hold(path: Path, held: multiprocessing.synchronize.Event) -> None:
+    with RunFolder(path, path).locked(lambda text: None):
+        held.set()
+        multiprocessing.Event().wait()
+
+
+def test_one_process_at_a_time_works_on_a_run(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    held = context.Event()
+    other = context.Process(target=_hold, args=(tmp_path, held))
+    other.start()
+    assert held.wait(20)
+    told: list[str] = []
+    with (
+        pytest.raises(StoreError, match="still works on this run"),
+        RunFolder(tmp_path, tmp_path).locked(told.append, patience_s=0.5),
+    ):
+        pass
+    assert len(told) == 1
+    other.kill()
+    other.join()
+    with RunFolder(tmp_path, tmp_path).locked(told.append):
+        assert len(told) == 1
