@@ -6,30 +6,30 @@ the share of slots that were out, and of those that were held up by it.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from analysis import numbers, scales, style, table
 from analysis.load import Run, Study
-from analysis.occupancy import HELD_UP, OUT, over_time
-from analysis.reach import Reached, common_loss, reach
+from analysis.occupancy import HELD_UP, OUT, by_round
+from analysis.reach import common_loss, reach
 from analysis.scales import Scale
 from analysis.style import Drawn, Line
 from analysis.words import name
 
 STRIPS = 6
 """No more strips than this; further arms are drawn as curves only."""
+IN_AXES = 6
+"""Curves with a legend among them; more have it below."""
 BINS = 480
-SIZE = (4.9, 4.4)
+SIZE = (4.2, 4.1)
 """Inches of a single panel; readable on a telephone."""
-
-LAYOUT = ConstrainedLayoutEngine(h_pad=0.03, hspace=0.02)
 
 Draw = Callable[[Axes, Run, Line, Scale], None]
 
@@ -43,7 +43,7 @@ def loss_figures(study: Study) -> list[Drawn]:
         return []
     target = common_loss(study)
     panels = [
-        (scales.trained_tokens(), "loss_vs_tokens", _gap_title(study)),
+        (scales.trained_tokens(), "loss_vs_tokens", _tokens_title(study)),
         (scales.time(study.runs), "loss_vs_hours", _reach_title(study, target, "end_s")),
     ]
     if study.has_prices:
@@ -65,7 +65,7 @@ def gap_figure(study: Study) -> list[Drawn]:
     runs = [run for run in study.faulty if len(_gaps(study, run)[0])]
     if not runs:
         return []
-    ended = style.first([f"{name(run)} {numbers.gap(_gaps(study, run)[1][-1])}" for run in runs])
+    ended = style.told({name(run): _gaps(study, run)[1][-1] for run in runs}, numbers.gap, " nats")
     caption = (
         "Gap (measured): validation loss minus that of the arm's own no-failure run at the same "
         f"global step. {_strip_caption(study)}"
@@ -78,7 +78,7 @@ def gap_figure(study: Study) -> list[Drawn]:
         steps, gaps = _gaps(study, run)
         _plot(axes, steps, gaps, line, numbers.gap(gaps[-1]))
 
-    panel = (scales.global_steps(), f"Gap at the end: {ended} nats",
+    panel = (scales.global_steps(), f"Final gap: {ended}",
              "loss minus no failure's, nats", draw)  # fmt: skip
     return [_figure(study, [panel], "gap", caption, SIZE)]
 
@@ -86,9 +86,10 @@ def gap_figure(study: Study) -> list[Drawn]:
 def progress_figures(study: Study) -> list[Drawn]:
     """Tokens, dollars and throughput against simulated time: the figures of a timing study."""
     time = scales.time(study.runs)
-    rate = [f"{name(r)} {numbers.count(r.summary['tokens_per_s'])}" for r in study.runs]
+    rates = {name(run): float(run.summary["tokens_per_s"]) for run in study.runs}
+    rate = style.told(rates, numbers.significant)
     panels = [
-        ("progress_tokens", f"Tokens a second: {style.first(rate)}", scales.timed_tokens()),
+        ("progress_tokens", f"Tokens a second: {rate}", scales.timed_tokens()),
         ("progress_dollars", _bill_title(study), scales.dollars()),
     ]
     if not study.has_prices:
@@ -99,8 +100,10 @@ def progress_figures(study: Study) -> list[Drawn]:
         def draw(axes: Axes, run: Run, line: Line, scale: Scale, y: Scale = quantity) -> None:
             told = run.cumulative()
             xs, ys = scale.of(told[scale.key]), y.of(told[y.key])
-            axes.plot(xs, ys, linestyle=line.dashes, color=line.colour, label=line.name)
-            axes.plot(xs[-1:], ys[-1:], line.marker, color=line.colour)
+            on_top = 3 if line.is_reference else 2
+            axes.plot(xs, ys, linestyle=line.dashes, color=line.colour, label=line.name,
+                      zorder=on_top)  # fmt: skip
+            axes.plot(xs[-1:], ys[-1:], line.marker, color=line.colour, zorder=on_top)
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: y.show(value)))
 
         caption = f"{quantity.label.capitalize()} against {time.label}. {_strip_caption(study)}"
@@ -121,9 +124,14 @@ def _figure(
     looks = style.lines(study.runs)
     strips = _strip_runs(study)
     top = max((_held(run).max() for run in strips), default=0.0)
+    columns = max(1, int(size[0] / 2))
+    below = 0.0 if len(looks) <= IN_AXES else 0.22 * -(-len(looks) // columns) + 0.1
+    bands = "strips: slots out (dark), waiting or lost (light)" if strips else ""
     with style.paper():
-        figure = Figure(figsize=(size[0], size[1] + 0.38 * len(strips)), layout=LAYOUT)
-        heights = [size[1] - 1.3, *[0.34] * len(strips)]
+        height = size[1] + 0.46 * len(strips) + below
+        notes = (bands, table.joined_labels(study.listing))
+        figure = style.new_figure(size[0], height, *notes, below=below)
+        heights = [size[1] - 1.3, *[0.42] * len(strips)]
         grid = figure.subplots(
             1 + len(strips), len(panels), squeeze=False, height_ratios=heights, sharex="col"
         )
@@ -131,17 +139,17 @@ def _figure(
             axes = grid[0, k]
             for run in study.runs:
                 draw(axes, run, looks[run.cell], scale)
-            style.title(axes, title, int(size[0] / len(panels) * 10.2))
+            if len(panels) > 1:
+                axes.set_title(textwrap.fill(title, 41), fontsize=10, pad=8)
             if k == 0:
                 axes.set_ylabel(label)
             _limits(axes, study, scale)
             for row, run in enumerate(strips, start=1):
                 _strip(grid[row, k], run, looks[run.cell], scale, float(top), k == 0)
             scale.dress(grid[-1, k])
-            if k == len(panels) - 1:
-                _legend(axes, len(study.runs))
-        bands = "strips: share of slots out (dark) and held up (light)" if strips else ""
-        style.footnote(figure, bands, *table.labels(study.listing))
+        if len(panels) == 1:
+            style.heading(figure, panels[0][1])
+        _legend(figure, grid[0, -1], columns if below else 0)
         return style.render(figure, stem, caption, f"{caption} {panels[0][1]}.")
 
 
@@ -152,9 +160,21 @@ def _limits(axes: Axes, study: Study, scale: Scale) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
 
 
-def _legend(axes: Axes, runs: int) -> None:
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="best", ncols=1 if runs <= 8 else 2, handlelength=2.2)
+def _legend(figure: Figure, axes: Axes, columns: int) -> None:
+    """Among the curves, or in so many columns in the room that was left below."""
+    handles, labels = axes.get_legend_handles_labels()
+    if not handles:
+        return
+    if not columns:
+        axes.legend(loc="best", handlelength=2.2)
+        return
+    layout = figure.get_layout_engine()
+    assert layout is not None, "made by new_figure"
+    top = layout.get()["rect"][1]
+    legend = figure.legend(
+        handles, labels, loc="upper center", ncols=columns, bbox_to_anchor=(0.5, top)
+    )
+    legend.set_in_layout(False)
 
 
 def _plot(
@@ -196,26 +216,21 @@ def _strip_caption(study: Study) -> str:
     cut = sum(run.had_outages for run in study.runs) - len(strips)
     left = f" Strips of {cut} more arms are left out." if cut else ""
     return (
-        "Strips below: share of the slots that are out (dark) and of those whose work waits or is "
-        f"lost with them (light).{left}"
+        "Strips below: share of slot time in each global step that was out (dark: vacant, booting, "
+        f"loading) or held up (light: waiting, also at the barrier, or work lost).{left}"
     )
 
 
-def _out(run: Run) -> NDArray[np.float64]:
-    return over_time(run.slots, OUT, run.wall_s, BINS)
-
-
 def _held(run: Run) -> NDArray[np.float64]:
-    return over_time(run.slots, OUT + HELD_UP, run.wall_s, BINS)
+    return by_round(run.steps, OUT + HELD_UP, BINS)[1]
 
 
-def _strip(
-    axes: Axes, run: Run, line: Line, scale: Scale, top: float, is_first: bool
-) -> None:
+def _strip(axes: Axes, run: Run, line: Line, scale: Scale, top: float, is_first: bool) -> None:
     """The band of one arm: out dark, held up light, on the scale of the figure's x axis."""
-    edges = scale.at_times(run, np.linspace(0, run.wall_s, BINS + 1))
+    edges_s, out = by_round(run.steps, OUT, BINS)
+    edges = scale.at_times(run, edges_s)
     _stairs(axes, _held(run), edges, line.colour, 0.3)
-    _stairs(axes, _out(run), edges, line.colour, 1.0)
+    _stairs(axes, out, edges, line.colour, 1.0)
     axes.set_ylim(0, top * 1.05)
     axes.set_yticks([top], [numbers.percent(top)], fontsize=9)
     axes.grid(False)
@@ -248,27 +263,21 @@ def _gaps(study: Study, run: Run) -> tuple[list[float], list[float]]:
     return [float(step) for step in gaps.index], [float(gap) for gap in gaps]
 
 
-def _gap_title(study: Study) -> str:
-    parts = [
-        f"{name(run)} {numbers.gap(run.summary['val_loss_gap'])}"
-        for run in study.faulty
-        if run.summary["val_loss_gap"] is not None
-    ]
-    return f"Final gap: {style.first(parts)} nats" if parts else "Loss against tokens"
+def _tokens_title(study: Study) -> str:
+    seen = {name(run): float(run.summary["train_tokens"]) for run in study.runs}
+    return f"Tokens: {style.told(seen, numbers.count)}"
 
 
 def _reach_title(study: Study, target: float | None, key: str) -> str:
-    found = [] if target is None else [(run, reach(run, target)) for run in study.runs]
-    parts = [f"{name(run)} {_amount(r, key)}" for run, r in found if r is not None]
-    if target is None or len(parts) < 2:
-        return f"Loss against simulated {'time' if key == 'end_s' else 'dollars'}"
-    return f"To a loss of {numbers.loss(target)}: {style.first(parts)}"
-
-
-def _amount(reached: Reached, key: str) -> str:
-    return scales.hours_or_unit(reached.end_s) if key == "end_s" else numbers.usd(reached.usd)
+    what = "time" if key == "end_s" else "dollars"
+    found = {} if target is None else {name(run): reach(run, target) for run in study.runs}
+    needed = {cell: float(getattr(r, key)) for cell, r in found.items() if r is not None}
+    if target is None or len(needed) < 2:
+        return f"Loss against simulated {what}"
+    show = scales.hours_or_unit if key == "end_s" else numbers.usd
+    return f"To a loss of {numbers.loss(target)}: {style.told(needed, show)}"
 
 
 def _bill_title(study: Study) -> str:
-    parts = [f"{name(run)} {numbers.usd(run.summary['usd']['total'])}" for run in study.runs]
-    return f"The bill: {style.first(parts)}"
+    bills = {name(run): float(run.summary["usd"]["total"]) for run in study.runs}
+    return f"The bill: {style.told(bills, numbers.usd)}"

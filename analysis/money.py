@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from analysis import numbers, style, table
@@ -17,8 +16,8 @@ from analysis.words import name
 
 ARMS = 24
 """No more arms than this are drawn."""
-LABEL_FROM = 0.055
-"""Parts at least this wide, of the widest bar, carry their number."""
+LETTER = 0.0115
+"""Width of a digit in a bar, of the widest bar; parts wide enough carry their number."""
 
 
 def slot_hours(run: Run) -> dict[str, float]:
@@ -44,20 +43,20 @@ def money_figures(study: Study) -> list[Drawn]:
     """Slot-hours by class and, where something has a price, dollars."""
     runs = study.runs[:ARMS]
     cut = "" if len(runs) == len(study.runs) else f" The first {ARMS} arms."
-    useful = [f"{name(r)} {numbers.percent(_compute_share(r))}" for r in runs]
-    caption = f"Slot-hours of each arm by class (simulated).{cut}"
+    useful = style.told({name(run): _compute_share(run) for run in runs}, numbers.percent)
+    caption = f"Slot-hours of each arm by class (simulated); spare workers beside them.{cut}"
     found = [
         _bars(study, runs, [slot_hours(run) for run in runs], "slot_hours", caption,
-              f"Slot time that computed: {style.first(useful)}", "simulated slot-hours"),
+              f"Slot time that computed: {useful}", "simulated slot-hours"),
     ]  # fmt: skip
     if study.has_prices:
         paid = [dollars(run) for run in runs]
-        cost = [f"{name(r)} {_per_million(r)}" for r in runs]
+        cost = style.told({name(run): _per_million(run) for run in runs}, numbers.usd)
         caption = (
             "Dollars of each arm by what they paid for (simulated at assumed prices). A vacant "
             f"slot is not billed; rent is split by worker-time.{cut}"
         )
-        title = f"Dollars per million tokens: {style.first(cost)}"
+        title = f"Dollars per million tokens: {cost}"
         found.append(_bars(study, runs, paid, "bill", caption, title, "simulated dollars"))
     return found
 
@@ -67,8 +66,8 @@ def _compute_share(run: Run) -> float:
     return float(told["compute"]) / sum(float(told[key]) for key in CLASSES)
 
 
-def _per_million(run: Run) -> str:
-    return numbers.usd(float(run.summary["usd_per_million_tokens"]))
+def _per_million(run: Run) -> float:
+    return float(run.summary["usd_per_million_tokens"])
 
 
 def _bars(
@@ -82,7 +81,9 @@ def _bars(
 ) -> Drawn:
     seen = [key for key in parts[0] if any(part[key] > 0 for part in parts)]
     with style.paper():
-        figure = Figure(figsize=(9.6, 1.75 + 0.42 * len(runs)), layout="constrained")
+        figure = style.new_figure(
+            9.6, 1.75 + 0.42 * len(runs), table.joined_labels(study.listing)
+        )
         axes = figure.subplots()
         left = np.zeros(len(runs))
         widest = max(sum(part.values()) for part in parts) or 1.0
@@ -98,7 +99,7 @@ def _bars(
         axes.set_yticks(range(len(runs)), [style.short(run.cell) for run in runs])
         axes.set_ylim(len(runs) - 0.5, -0.5)
         axes.set_xlim(0, widest * 1.09)
-        axes.grid(False, axis="y")
+        axes.grid(False)
         axes.set_xlabel(label)
         axes.set_title(title, pad=8)
         figure.legend(
@@ -106,7 +107,6 @@ def _bars(
             labels=seen,
             loc="outside right upper",
         )
-        style.footnote(figure, *table.labels(study.listing))
         return style.render(figure, stem, caption, f"{caption} {title}.")
 
 
@@ -116,6 +116,7 @@ def _numbers(
     """A part's share of its bar, inside it where there is room."""
     dark = key in ("compute", "vacant", "lost", "restore", "egress")
     for row, (begin, wide) in enumerate(zip(left, width, strict=True)):
-        if wide >= LABEL_FROM * widest:
-            axes.text(begin + wide / 2, row, f"{numbers.significant(float(wide))}", ha="center",
-                      va="center", fontsize=9, color="white" if dark else style.INK)  # fmt: skip
+        text = numbers.significant(float(wide))
+        if wide >= LETTER * (len(text) + 1) * widest:
+            axes.text(begin + wide / 2, row, text, ha="center", va="center", fontsize=9,
+                      color="white" if dark else style.INK)  # fmt: skip

@@ -32,10 +32,14 @@ def usd(dollars: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share in percent; one decimal below ten and just below a hundred."""
+    """A share in percent; a decimal near the ends, and never a false 0 or 100."""
     if share is None:
         return NOTHING
     value = 100 * share
+    if 0 < value < 0.05:
+        return "<0.1 %"
+    if 99.95 <= value < 100:
+        return ">99.9 %"
     is_edge = 0 < abs(value) < 9.95 or 99 < abs(value) < 100
     return f"{value:.1f} %" if is_edge else f"{value:.0f} %"
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from analysis.folders import CLASSES
 from analysis.load import STATES
 
 OUT = ("vacant", "provision", "restore")
-"""States in which a slot is out: nobody in it, or not ready."""
+"""States and classes in which a slot is out: nobody in it, or not ready."""
 HELD_UP = ("wait", "lost")
-"""States of a slot whose worker is there and whose work does not count."""
+"""Those of a slot whose worker is there and does nothing that counts."""
+STEPS = ("compute", "boundary", "bubble")
+"""Classes that make up the inner steps."""
 
 
 def seconds_by_bin(
@@ -56,13 +57,25 @@ def shares(slots: pd.DataFrame) -> dict[str, float]:
     return {name: float(seconds.get(name, 0.0)) / total if total else 0.0 for name in STATES}
 
 
-def over_time(
-    slots: pd.DataFrame, states: tuple[str, ...], wall_s: float, bins: int
-) -> NDArray[np.float64]:
-    """Share of the slots that are in one of the states, mean of each of the equal bins."""
-    everything = np.zeros(len(slots), dtype=np.int64)
-    seconds = seconds_by_bin(slots, everything, 1, wall_s, bins)[0]
-    chosen: Any = [STATES.index(name) for name in states]
-    total = seconds.sum(axis=0)
-    part: NDArray[np.float64] = seconds[chosen].sum(axis=0)
-    return np.divide(part, total, out=np.zeros(bins), where=total > 0)
+def by_round(
+    steps: pd.DataFrame, classes: tuple[str, ...], most: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Share of the slot time that each global step spent in some classes.
+
+    Unlike the timeline's states, the classes tell waiting at a barrier from training.
+
+    Args:
+        most: no more parts than this; more global steps are put together.
+
+    Returns:
+        Instants between the parts, in seconds, and the share in each.
+    """
+    groups = np.unique(np.linspace(0, len(steps), min(most, len(steps)) + 1).astype(np.int64))
+    end_s = np.concatenate([[0.0], steps["end_s"].to_numpy(np.float64)])
+    seconds = {name: steps[f"{name}_s"].to_numpy(np.float64) for name in CLASSES}
+    part = np.add.reduceat(sum(seconds[name] for name in classes), groups[:-1])
+    total = np.add.reduceat(sum(seconds.values()), groups[:-1])
+    share: NDArray[np.float64] = np.divide(
+        part, total, out=np.zeros(len(groups) - 1), where=total > 0
+    )
+    return end_s[groups], share

@@ -19,7 +19,7 @@ class Reached:
     train_tokens: float
     end_s: float
     usd: float
-    is_bound: bool
+    is_bound: bool = False
     """It was there by the first evaluation already, perhaps earlier."""
 
 
@@ -37,11 +37,8 @@ def reach(run: Run, loss: float) -> Reached | None:
         return None
     k = int(below[0])
     if k == 0:
-        return Reached(*(float(seen[name].iloc[0]) for name in QUANTITIES), is_bound=True)
-    above, under = seen["val_loss"].iloc[k - 1], seen["val_loss"].iloc[k]
-    part = float((above - loss) / (above - under))
-    values = (
-        float(seen[name].iloc[k - 1] + part * (seen[name].iloc[k] - seen[name].iloc[k - 1]))
-        for name in QUANTITIES
-    )
-    return Reached(*values, is_bound=False)
+        return Reached(**{name: float(seen[name].iloc[0]) for name in QUANTITIES}, is_bound=True)
+    before, after = seen.iloc[k - 1], seen.iloc[k]
+    part = (before["val_loss"] - loss) / (before["val_loss"] - after["val_loss"])
+    between = before + part * (after - before)
+    return Reached(**{name: float(between[name]) for name in QUANTITIES}, is_bound=False)

@@ -60,7 +60,7 @@ def trained_tokens() -> Scale:
 
 def timed_tokens() -> Scale:
     """Tokens of the timed job."""
-    return Scale("tokens", "tokens of the timed job, simulated", 1.0, _short)
+    return Scale("tokens", "simulated tokens of the timed job", 1.0, _short)
 
 
 def _short(value: float) -> str:

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from analysis.load import Run
 
 PNG_DPI = 200
+LINE_HEIGHT = 0.17
+"""Inches of a line of the foot."""
 INK = "#222222"
-FAINT = "#7a7a7a"
+FAINT = "#6a6a6a"
 GRID = "#e4e4e4"
 ARMS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe-Ito without black, which is the no-failure run's, and yellow, which is faint on white."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DASHES = ("-", ":", "-.")
 REFERENCE = (0, (4, 2))
-IN_TITLE = 3
-"""A title names no more arms than this."""
+IN_TITLE, TITLE_LENGTH = 3, 56
+"""A title names no more arms than this, in no more characters."""
 
 STATE_COLOURS = {
     "train": "#d3dfea",
@@ -49,7 +52,7 @@ CLASS_COLOURS = {
     "egress": "#8c6bb1",
 }
 
-_PAPER = {
+_PAPER: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": INK,
     "axes.grid": True,
@@ -151,27 +154,48 @@ def lines(runs: Sequence[Run]) -> dict[str, Line]:
 
 
 def short(cell: str, width: int = 28) -> str:
-    """A name for a legend: one line, no control characters, underscores of ours as spaces."""
+    """A name for a legend: one line, no control characters, the middle cut out of a long one."""
     text = "".join(c if c.isprintable() else "?" for c in cell)
     text = text.replace("no_failure", "no failure")
-    return text if len(text) <= width else text[: width - 1] + "…"
+    half = (width - 1) // 2
+    return text if len(text) <= width else f"{text[: width - 1 - half]}…{text[-half:]}"
 
 
-def first(parts: Sequence[str]) -> str:
-    """The first few of what a title says of each arm, none broken over a line."""
-    kept = [part.replace(" ", "\N{NO-BREAK SPACE}") for part in parts[:IN_TITLE]]
-    return ", ".join(kept + ["…"] * (len(parts) > IN_TITLE))
+def told(of: Mapping[str, float], show: Callable[[float], str], unit: str = "") -> str:
+    """What a title says of each arm; of many the lowest and the highest."""
+    parts = [f"{name} {show(value)}" for name, value in of.items()]
+    if len(parts) <= IN_TITLE and len(", ".join(parts)) <= TITLE_LENGTH:
+        # none is broken over a line
+        return ", ".join(part.replace(" ", "\N{NO-BREAK SPACE}") for part in parts) + unit
+    low, high = min(of, key=lambda name: of[name]), max(of, key=lambda name: of[name])
+    if of[low] == of[high]:
+        return f"{show(of[low])}{unit} in all {len(of)} runs"
+    return f"{show(of[low])} ({short(low)}) to {show(of[high])} ({short(high)}){unit}"
 
 
-def title(axes: Axes, text: str, columns: int) -> None:
-    """A left-aligned title in lines of at most so many characters."""
-    axes.set_title("\n".join(textwrap.wrap(text, columns)) or " ", pad=8)
+def new_figure(width: float, height: float, *notes: str, below: float = 0.0) -> Figure:
+    """An empty figure, inches, with what must be said of the numbers small at its foot.
+
+    Args:
+        below: inches between the foot and the axes that the layout leaves alone.
+    """
+    lines = [line for note in notes for line in textwrap.wrap(note, int(width * 15))]
+    foot = LINE_HEIGHT * len(lines) / height
+    bottom = foot + below / height
+    layout = ConstrainedLayoutEngine(h_pad=0.03, hspace=0.02, rect=(0, bottom, 1, 1 - bottom))
+    figure = Figure(figsize=(width, height), layout=layout)
+    text = figure.text(0.99, foot, "\n".join(lines), ha="right", va="top", fontsize=9)
+    text.set(color=FAINT, in_layout=False)
+    return figure
 
 
-def footnote(figure: Figure, *notes: str) -> None:
-    """What must be said of the numbers, small, below everything."""
-    text = " · ".join(note for note in notes if note)
-    columns = int(figure.get_figwidth() * 16)
-    figure.supxlabel(
-        "\n".join(textwrap.wrap(text, columns)), x=0.99, ha="right", fontsize=9, color=FAINT
+def heading(figure: Figure, text: str) -> None:
+    """The finding above a figure, in two lines at least, so that frames side by side align."""
+    lines = textwrap.wrap(text, int(figure.get_figwidth() * 10.2))
+    figure.suptitle(
+        "\n".join([" "] * (2 - len(lines)) + lines),
+        x=0.01,
+        ha="left",
+        fontsize=11,
+        fontweight="bold",
     )

@@ -31,6 +31,8 @@ COLUMNS = (
     Column("gap", "measured", "trained", lambda s: numbers.gap(s["val_loss_gap"])),
     Column("train tokens", "measured", "trained", lambda s: numbers.count(s["train_tokens"])),
     Column("tokens", "simulated", "timing", lambda s: numbers.count(s["tokens"])),
+    Column("tokens/s", "simulated", "timing", lambda s: numbers.significant(s["tokens_per_s"])),
+    Column("ETTR", "simulated", "timing", lambda s: f"{s['ettr']:.3f}"),
     Column(
         "full-depth share",
         "simulated",
@@ -52,8 +54,13 @@ def labels(listing: Listing) -> tuple[str, ...]:
     """What every output must say of these runs: how much evidence, whether a proxy."""
     found = dict.fromkeys(e.summary["label"] for e in listing.entries if e.summary["label"])
     if any(e.summary.get("proxy") is True for e in listing.entries):
-        found["proxy: losses of a small model, hours and dollars of another"] = None
+        found["proxy: another model is timed"] = None
     return tuple(found)
+
+
+def joined_labels(listing: Listing) -> str:
+    """The labels on one line, for the foot of a figure."""
+    return " · ".join(labels(listing))
 
 
 def table(folder: Path) -> str:

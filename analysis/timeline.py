@@ -7,13 +7,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from analysis import numbers, scales, style, table
+from analysis.folders import CLASSES
 from analysis.load import STATES, Run, Study
-from analysis.occupancy import OUT, seconds_by_bin, shares
+from analysis.occupancy import HELD_UP, OUT, STEPS, seconds_by_bin, shares
 from analysis.style import Drawn
 
 EXACT_SLOTS, EXACT_ROWS = 128, 20_000
@@ -25,7 +25,7 @@ TIMELINES = 12
 """No more arms than this are drawn."""
 
 _MEANING = {
-    "train": "trains",
+    "train": "in its round",
     "wait": "waits",
     "lost": "work lost",
     "restore": "loads weights",
@@ -56,16 +56,11 @@ def timeline_figure(study: Study, run: Run, stem: str) -> Drawn:
     replicas, stages = int(run.summary["replicas"]), int(run.summary["stages"])
     slots = replicas * stages
     of_state = shares(run.slots)
-    out = sum(of_state[state] for state in OUT)
-    says = (
-        f"{style.short(run.cell)}: {numbers.percent(out)} of slot time out, "
-        f"{numbers.percent(of_state['wait'] + of_state['lost'])} held up, "
-        f"{numbers.percent(of_state['train'])} training"
-    )
+    says = f"{style.short(run.cell)}: {_in_words(run)}"
     height = min(7.0, 1.5 + max(1.2, 0.1 * slots + 0.05 * replicas))
     is_exact = slots <= EXACT_SLOTS and len(run.slots) <= EXACT_ROWS
     with style.paper():
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        figure = style.new_figure(WIDTH, height, table.joined_labels(study.listing))
         axes = figure.subplots()
         scale = scales.time([run])
         if is_exact:
@@ -85,19 +80,29 @@ def timeline_figure(study: Study, run: Run, stem: str) -> Drawn:
             title_fontsize=9.5,
             alignment="left",
         )
-        style.footnote(figure, *table.labels(study.listing))
         how = "" if is_exact else " A pixel mixes the colours of what it covers."
         caption = (
             f"Slot timeline of {run.cell} (simulated): {replicas} replicas x {stages} stages, "
-            f"stage 0 of each replica on top.{how}"
+            f"stage 0 of each replica on top. In its round: steps, exchange and barrier.{how}"
         )
         return style.render(figure, stem, caption, f"{caption} {says}.")
+
+
+def _in_words(run: Run) -> str:
+    """Where the slot time went, by the ledger's classes: the timeline calls a barrier training."""
+    seconds = {key: float(run.summary["slot_s"][key]) for key in CLASSES}
+    total = sum(seconds.values()) or 1.0
+    steps, held_up, out = (
+        numbers.percent(sum(seconds[key] for key in keys) / total) for keys in (STEPS, HELD_UP, OUT)
+    )
+    return f"{steps} of slot time in steps, {held_up} waiting or lost, {out} out"
 
 
 def _place(slots: pd.DataFrame, stages: int, gap: float) -> NDArray[np.float64]:
     """Top of each line's row: replicas from above, apart by `gap` rows."""
     replica = slots["replica"].to_numpy(np.float64)
-    return replica * (stages + gap) + slots["stage"].to_numpy(np.float64)
+    top: NDArray[np.float64] = replica * (stages + gap) + slots["stage"].to_numpy(np.float64)
+    return top
 
 
 def _gap(stages: int) -> float:
@@ -108,7 +113,7 @@ def _rectangles(axes: Axes, slots: pd.DataFrame, stages: int, unit_s: float) -> 
     top = _place(slots, stages, _gap(stages))
     left = slots["start_s"].to_numpy(np.float64) / unit_s
     right = slots["end_s"].to_numpy(np.float64) / unit_s
-    bottom = top + 0.92
+    bottom = top + 0.9
     corners = np.stack([left, top, right, top, right, bottom, left, bottom], axis=1)
     polygons = corners.reshape(-1, 4, 2)
     for state in STATES:
@@ -116,7 +121,7 @@ def _rectangles(axes: Axes, slots: pd.DataFrame, stages: int, unit_s: float) -> 
         if chosen.any():
             colour = style.STATE_COLOURS[state]
             axes.add_collection(
-                PolyCollection(polygons[chosen], facecolors=colour, edgecolors=colour,
+                PolyCollection(list(polygons[chosen]), facecolors=colour, edgecolors=colour,
                                linewidths=0.1 if state == "train" else 0.3)
             )  # fmt: skip
 

@@ -11,7 +11,7 @@ from analysis.load import Run, Study
 from analysis.reach import common_loss, reach
 
 MEASURED, SIMULATED, ASSUMED = "measured", "simulated", "assumed"
-MANY = 4
+MANY = 6
 """More arms than this are told by their extremes; the table has them all."""
 
 
@@ -25,16 +25,12 @@ class Sentence:
 
 def finding(study: Study) -> list[Sentence]:
     """What the runs showed, most important first."""
-    found = []
-    if study.has_losses:
-        found += _losses(study)
-    elif any(run.scenario.get("train") is not None for run in study.runs):
-        found.append(Sentence("The model was never evaluated, so there is no validation loss."))
-    else:
-        found.append(
-            Sentence("No model was trained: a study of time and money, without a word on the loss.")
-        )
+    found = [_losses(study)] if study.has_losses else [_throughput(study)]
     found += [_bill(study), _outages(study)]
+    if not study.has_losses:
+        trained = any(run.scenario.get("train") is not None for run in study.runs)
+        why = "The model was never evaluated" if trained else "No model was trained"
+        found.append(Sentence(f"{why}, so nothing is said of the loss."))
     target = common_loss(study)
     if target is not None and len(study.runs) > 1:
         found.append(_to_target(study, target))
@@ -45,7 +41,7 @@ def name(run: Run) -> str:
     """An arm's name in a sentence."""
     first, _, of = run.cell.partition(":")
     if first != "no_failure":
-        return run.cell
+        return "the run" if run.cell == "run" else run.cell
     return f"no failure for {of}" if of else "no failure"
 
 
@@ -75,11 +71,11 @@ def law_words(law: Mapping[str, Any]) -> str:
         steps = law.get("duration_global_steps")
         return (
             f"a {_percent(law.get('probability'))} chance per replica and global step of losing "
-            f"{stage} for {steps} global step{'' if steps == 1 else 's'}"
+            f"{stage} for {numbers.plain(steps)} global step{'' if steps == 1 else 's'}"
         )
     if kind == "script":
         script = law.get("script") or {}
-        return f"{len(script)} scripted outage{'' if len(script) == 1 else 's'}"
+        return _plural(len(script), "scripted outage")
     return {"none": "no outages", "pools": "outages by the laws of the pools"}.get(
         str(kind), f"outages of kind {kind}"
     )
@@ -89,59 +85,101 @@ def _percent(value: object) -> str:
     return f"{100 * value:.4g} %" if isinstance(value, int | float) else str(value)
 
 
-def _losses(study: Study) -> list[Sentence]:
+def _throughput(study: Study) -> Sentence:
+    if len(study.runs) > MANY:
+        rate = _span([r.summary["tokens_per_s"] for r in study.runs], numbers.significant)
+        text = f"the runs made {rate} tokens a second"
+    else:
+        parts: list[str] = []
+        for run in study.runs:
+            per_million = numbers.usd(run.summary["usd_per_million_tokens"])
+            cost = f" at {per_million} a million" if study.has_prices else ""
+            unit = "" if parts else " tokens a second"
+            made = "" if parts else "made "
+            rate = numbers.significant(run.summary["tokens_per_s"])
+            parts.append(f"{name(run)} {made}{rate}{unit}{cost}")
+        text = listed(parts)
+    start = f"{regime(study)}, " if regime(study) else ""
+    return Sentence(_capital(f"{start}{text}."), SIMULATED)
+
+
+def _losses(study: Study) -> Sentence:
     compared = [run for run in study.faulty if run.summary["val_loss_gap"] is not None]
     if not compared:
         ended = [r for r in study.runs if r.summary["val_loss"] is not None]
         text = listed([f"{name(r)} ended at a loss of {_loss(r)}" for r in _few(ended, _loss_of)])
-        why = "; its no-failure run has not finished, so there is no gap" if study.faulty else ""
-        return [Sentence(f"{_capital(text)}{why}.", MEASURED)]
+        why = "; the no-failure run has not finished, so there is no gap" if study.faulty else ""
+        start = f"{regime(study)}, " if regime(study) else ""
+        return Sentence(_capital(f"{start}{text}{why}."), MEASURED)
     parts: list[str] = []
     for run in _few(compared, lambda r: float(r.summary["val_loss_gap"])):
-        ended = f"{name(run)} {'' if parts else 'ended '}"
-        ended += numbers.nats(float(run.summary["val_loss_gap"]))
+        where = numbers.nats(float(run.summary["val_loss_gap"]))
         other = numbers.loss(run.summary["val_loss_no_failure"])
         of = "" if parts else " its own no-failure run"
-        parts.append(f"{ended}{of} ({_loss(run)} against {other})")
+        verb = "" if parts else "ended "
+        parts.append(f"{name(run)} {verb}{where}{of} ({_loss(run)} against {other})")
     counts = {run.summary["val_global_step"] + 1 for run in compared}
-    after = f"{counts.pop():,} global steps" if len(counts) == 1 else "equally many global steps"
+    after = _plural(counts.pop(), "global step") if len(counts) == 1 else "number of global steps"
     start = f"{regime(study)}, " if regime(study) else ""
     many = f"of {len(compared)} arms the closest and the furthest: " if len(compared) > MANY else ""
     text = f"{start}{many}{listed(parts)}, after the same {after}."
-    return [Sentence(_capital(text), MEASURED)]
+    return Sentence(_capital(text), MEASURED)
 
 
 def _bill(study: Study) -> Sentence:
+    end = " at the prices assumed below" if study.has_prices else "; no prices were given"
+    if len(study.runs) > MANY:
+        text = f"the runs took {_span([r.wall_s for r in study.runs], numbers.hours)} hours"
+        if study.has_prices:
+            usd = _span([r.summary["usd"]["total"] for r in study.runs], numbers.usd)
+            text = f"{text} and {usd}"
+        return Sentence(_capital(f"{text}{end}."), SIMULATED)
     parts: list[str] = []
-    for run in _few(study.runs, lambda r: float(r.summary["wall_s"])):
+    for run in study.runs:
         cost = f" and {numbers.usd(run.summary['usd']['total'])}" if study.has_prices else ""
         took = "" if parts else "took "
-        parts.append(f"{name(run)} {took}{numbers.hours(run.summary['wall_s'])} hours{cost}")
-    of = "" if len(study.runs) <= MANY else f"of {len(study.runs)} runs the shortest and longest: "
-    end = " at the prices assumed below" if study.has_prices else "; no prices were given"
-    return Sentence(_capital(f"{of}{listed(parts)}{end}."), SIMULATED)
+        parts.append(f"{name(run)} {took}{numbers.hours(run.wall_s)} hours{cost}")
+    return Sentence(_capital(f"{listed(parts)}{end}."), SIMULATED)
 
 
 def _outages(study: Study) -> Sentence:
     faulty = [run for run in study.faulty if run.summary["outages"]]
     if not faulty:
         return Sentence("No slot was lost in any run.", SIMULATED)
-    degraded = _span([float(run.summary["degraded_share"]) for run in faulty])
-    lost = sorted({int(run.summary["outages"]) for run in faulty})
-    count = f"{lost[0]:,}" if len(lost) == 1 else f"{lost[0]:,} to {lost[-1]:,}"
-    expected = expected_degraded(faulty[0].scenario.get("outages") or {})
-    same = all(r.scenario.get("outages") == faulty[0].scenario.get("outages") for r in faulty)
-    beside = f" (the law alone gives {numbers.percent(expected)})" if same and expected else ""
-    parts = [
-        f"{name(run)} passed {numbers.percent(run.summary['token_share'])} of the no-failure "
-        f"run's tokens, {numbers.percent(run.summary['full_depth_token_share'])} at full depth"
-        for run in _few(faulty, lambda r: float(r.summary["token_share"]))
-    ]
-    text = (
-        f"{count} losses of a slot left {degraded} of the replica-rounds degraded{beside}; "
-        f"{listed(parts)}."
+    lost = _span([run.summary["outages"] for run in faulty], lambda n: f"{n:,.0f}")
+    rate = _span([losses_per_hour(run) for run in faulty], numbers.significant)
+    degraded = _span([run.summary["degraded_share"] for run in faulty], numbers.percent)
+    laws = [run.scenario.get("outages") or {} for run in faulty]
+    expected = expected_degraded(laws[0]) if all(law == laws[0] for law in laws) else None
+    beside = f" (the law gives {numbers.percent(expected)} in the long run)" if expected else ""
+    return Sentence(
+        f"{lost} {'loss' if lost == '1' else 'losses'} of a slot ({rate} per slot-hour up) left "
+        f"{degraded} of the replica-rounds degraded{beside}; {_passed(faulty)}.",
+        SIMULATED,
     )
-    return Sentence(text, SIMULATED)
+
+
+def losses_per_hour(run: Run) -> float:
+    """Losses of a joined slot over the hours that slots were joined."""
+    told = run.summary
+    up_s = told["replicas"] * told["stages"] * run.wall_s * told["availability"]
+    return float(told["outages"] * 3600 / up_s) if up_s else 0.0
+
+
+def _passed(faulty: Sequence[Run]) -> str:
+    """Tokens through any depth and through all stages, over the no-failure run's."""
+    of = "of the no-failure run's tokens"
+    if len(faulty) > MANY:
+        share = _span([run.summary["token_share"] for run in faulty], numbers.percent)
+        deep = _span([run.summary["full_depth_token_share"] for run in faulty], numbers.percent)
+        return f"the arms passed {share} {of} ({deep} at full depth)"
+    parts: list[str] = []
+    for run in faulty:
+        share = numbers.percent(run.summary["token_share"])
+        deep = numbers.percent(run.summary["full_depth_token_share"])
+        passed = share if parts else f"passed {share} {of}"
+        parts.append(f"{name(run)} {passed} ({deep} at full depth)")
+    return listed(parts)
 
 
 def expected_degraded(law: Mapping[str, Any]) -> float | None:
@@ -155,16 +193,17 @@ def expected_degraded(law: Mapping[str, Any]) -> float | None:
 
 
 def _to_target(study: Study, target: float) -> Sentence:
-    parts = []
     runs = [run for run in study.runs if run.summary["val_loss"] is not None]
+    parts, bounds = [], []
     for run in _few(runs, lambda r: _hours_to(r, target)):
         found = reach(run, target)
         if found is None:
             continue
+        bounds.append(found.is_bound)
         by = "by " if found.is_bound else ""
         cost = f" and {numbers.usd(found.usd)}" if study.has_prices else ""
         parts.append(f"{name(run)} {by}{numbers.hours(found.end_s)} hours{cost}")
-    if len(parts) < 2:
+    if len(parts) < 2 or all(bounds):
         return Sentence("")
     worst = f"{numbers.loss(target)}, the highest of the final losses,"
     return Sentence(f"To come to a loss of {worst} took: {listed(parts)}.", SIMULATED)
@@ -190,14 +229,20 @@ def _loss(run: Run) -> str:
     return numbers.loss(run.summary["val_loss"])
 
 
-def _span(values: Sequence[float]) -> str:
-    low, high = numbers.percent(min(values)), numbers.percent(max(values))
+def _span(values: Sequence[float], show: Callable[[float], str]) -> str:
+    """The one value, or the lowest to the highest."""
+    low, high = show(min(values)), show(max(values))
     return low if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
+def _plural(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def _capital(text: str) -> str:
-    """A sentence's start; an arm's name there keeps its letters."""
-    return text if text[:1].isupper() or not text.startswith("no failure") else "N" + text[1:]
+    """A sentence's start in a capital; an arm's name there keeps its letters."""
+    ours = text.startswith(("no failure ", "the ", "of "))
+    return text[0].upper() + text[1:] if ours else text
 
 
 def caution(study: Study) -> list[Sentence]:
@@ -208,6 +253,13 @@ def caution(study: Study) -> list[Sentence]:
             Sentence(
                 "One seed, not evidence: how far another seed would move these numbers is unknown, "
                 "and small gaps may be chance."
+            )
+        )
+    if any((run.summary["val_loss_gap"] or 0.0) < 0 for run in study.faulty):
+        found.append(
+            Sentence(
+                "An arm that ends below its own no-failure run shows how far chance reaches here; "
+                "it does not say that outages help."
             )
         )
     if study.is_proxy:

@@ -83,9 +83,10 @@ class PerGlobalStep(Strict):
     kind: Literal["per_global_step"]
     probability: float = Field(ge=0, le=1, description="p: a whole replica loses one stage.")
     duration_global_steps: int = Field(6, ge=1, description="D: rounds out, the first included.")
-    stages: Literal["inner", "ends", "all"] | Annotated[
-        list[Annotated[int, Field(ge=0)]], Field(min_length=1)
-    ] = Field("inner", description="Which stages can be lost.")
+    stages: (
+        Literal["inner", "ends", "all"]
+        | Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    ) = Field("inner", description="Which stages can be lost.")
     start_step: int = Field(0, ge=0, description="First global step that can fail.")
 
 
@@ -125,9 +126,7 @@ class Script(Strict):
     """Outages written down by hand."""
 
     kind: Literal["script"]
-    script: dict[Name, ScriptedOutage] = Field(
-        default_factory=dict, description="Outages by name."
-    )
+    script: dict[Name, ScriptedOutage] = Field(default_factory=dict, description="Outages by name.")
 
 
 class PoolOutages(Strict):
@@ -136,9 +135,7 @@ class PoolOutages(Strict):
     kind: Literal["pools"]
 
 
-Outages = Annotated[
-    NoOutages | PerGlobalStep | Script | PoolOutages, Field(discriminator="kind")
-]
+Outages = Annotated[NoOutages | PerGlobalStep | Script | PoolOutages, Field(discriminator="kind")]
 
 
 # --- what then ------------------------------------------------------------------------------
@@ -148,7 +145,7 @@ class Recovery(Strict):
     """What the job does about a vacant slot."""
 
     policy: Annotated[list[PolicyName], Field(min_length=1)] = Field(
-        default_factory=lambda: ["skip", "idle"],
+        default_factory=lambda: list[PolicyName](("skip", "idle")),
         description="Ordered: the first that applies to the slot. Ends cannot be skipped.",
     )
 
@@ -191,7 +188,7 @@ class StoreNetwork(Strict):
     up_mbps: float = Field(1000.0, gt=0, description="Megabits a second, upload.")
     down_mbps: float = Field(2000.0, gt=0, description="Megabits a second, download.")
     latency_ms: float = Field(30.0, ge=0, description="Added to every transfer.")
-    usd_per_gb: float = Field(0.0, ge=0, description="Egress price of a downloaded gigabyte.")
+    usd_per_gb: float = Field(0.0, ge=0, description="Price of a gigabyte (1e9 bytes), up or down.")
 
 
 class Network(Strict):

@@ -3,253 +3,250 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.config import HOUR_S, Pool
+from sim.config import HOUR_S
 from sim.exchange import Exchange
-from sim.network import Links
-from sim.pipeline import StepTimes, hops
-from sim.records import CLASSES, TRAIN_STATE, GlobalStep, Sizes
-from sim.replica import Interval, Phase, ReplicaRound
-from sim.roster import LogEntry, Roster
+from sim.pipeline import hops
+from sim.records import CLASSES, GlobalStep
+from sim.replica import Interval, ReplicaRound
+from sim.replicas import Replicas
+from sim.roster import NEVER_S, Roster, Slot
+from sim.terms import Terms
+from sim.timeline import Tile, Timeline, slot_tiles
 
-ROUNDING = 1e-9
-"""Relative error that sums of seconds in floating point may show."""
-
-
-Tile = tuple[float, float, str, int]
-"""(start_s, end_s, state, worker) of a slot; worker -1 in a vacant one."""
+ROUNDING = 1e-8
+"""Seconds by which sums of seconds may miss, per second of simulated time."""
+COMPUTE, BOUNDARY, BUBBLE, VACANT = map(CLASSES.index, ("compute", "boundary", "bubble", "vacant"))
 
 
 class LedgerError(Exception):
     """The engine's own accounts do not close: a bug, never the user's fault."""
 
 
-def slot_tiles(
-    log: Sequence[LogEntry], did: Sequence[Interval], start_s: float, end_s: float
-) -> list[Tile]:
-    """What a slot was in between start and end, without gaps.
+class Account:
+    """What a round came to, over the replicas booked so far."""
 
-    Args:
-        log: `(since_s, state, worker)` with states vacant, provision, restore, ready, joined.
-        did: what its replica did with it, in order; holds only while the slot is joined.
+    def __init__(self, terms: Terms, start_s: float, end_s: float) -> None:
+        self.terms, self.start_s, self.end_s = terms, start_s, end_s
+        self.seconds = np.zeros(len(CLASSES))  # by class, summed over slots
+        self.steps = np.zeros((terms.replicas, terms.stages), dtype=np.int32)
+        self.compute_s = np.zeros((terms.replicas, terms.stages))
+        self.crossings: Counter[tuple[int, int]] = Counter()
+        self.lost_crossings = 0
+        self.lost_uploads: Counter[int] = Counter()  # by stage
+        self.slack_s = ROUNDING * (1.0 + end_s)
 
-    Returns:
-        Tiles of [start_s, end_s]: vacant, provision, restore, lost, steps, sync, and wait for the
-        rest of a present slot's time.
-    """
-    tiles: list[Tile] = []
-    ends = [entry[0] for entry in log[1:]] + [end_s]
-    for (since_s, state, worker), until_s in zip(log, ends, strict=True):
-        a, b = max(since_s, start_s), min(until_s, end_s)
-        if b <= a:
-            continue
-        if state == "joined":
-            tiles += ((x, y, what, worker) for x, y, what in _joined(did, a, b))
-        else:
-            tiles.append((a, b, "wait" if state == "ready" else state, worker))
-    return tiles
+    def add(self, rows: Sequence[int], plan: ReplicaRound, tiles: Sequence[list[Tile]]) -> None:
+        """Book replicas that did the same, by the plan and the [S] tiles of one.
 
+        Raises:
+            LedgerError: a slot's seconds do not sum to the round.
+        """
+        seconds = self._seconds(plan, tiles)
+        miss_s = np.abs(seconds.sum(axis=0) - (self.end_s - self.start_s)).max()
+        if max(miss_s, -seconds.min()) > self.slack_s:
+            raise LedgerError(f"replica {rows[0]}: slot-seconds {seconds.tolist()} do not close")
+        self.seconds += len(rows) * seconds.sum(axis=1)
+        self.steps[rows], self.compute_s[rows] = plan.steps(), seconds[COMPUTE]
+        for phase in plan.kept():
+            self.crossings.update(dict.fromkeys(hops(phase.mask), len(rows) * phase.steps))
+        for phase in plan.discarded():
+            self.lost_crossings += len(rows) * phase.steps * len(hops(phase.mask))
+        self.lost_uploads.update(dict(Counter(plan.failed_uploads())))
 
-def _joined(did: Sequence[Interval], a: float, b: float) -> Iterator[Interval]:
-    now = a
-    for begin_s, finish_s, what in did:
-        x, y = max(begin_s, now), min(finish_s, b)
-        if y <= x:
-            continue
-        if x > now:
-            yield (now, x, "wait")
-        yield (x, y, what)
-        now = y
-    if b > now:
-        yield (now, b, "wait")
+    def _seconds(self, plan: ReplicaRound, tiles: Sequence[list[Tile]]) -> NDArray[np.float64]:
+        """[class, S] seconds; steps are split into compute, boundary and bubble."""
+        seconds = np.zeros((len(CLASSES), self.terms.stages))
+        steps_s = np.zeros(self.terms.stages)
+        for stage, of_slot in enumerate(tiles):
+            for start_s, end_s, what, _ in of_slot:
+                if what == "steps":
+                    steps_s[stage] += end_s - start_s
+                else:
+                    seconds[CLASSES.index(what), stage] += end_s - start_s
+        for phase in plan.kept():
+            live, n = np.asarray(phase.mask), phase.steps
+            with_links_s, without_s = self.terms.times.of(phase.mask)
+            compute_s = self.terms.times.compute_s()
+            seconds[COMPUTE] += live * n * compute_s
+            seconds[BOUNDARY] += live * n * (with_links_s - without_s)
+            seconds[BUBBLE] += live * n * (without_s - compute_s)
+            steps_s -= live * n * phase.step_s
+        if np.abs(steps_s).max() > self.slack_s:
+            raise LedgerError(f"{steps_s.tolist()} s of steps that count were not present")
+        return seconds
 
-
-@dataclass
-class Round:
-    """The account of one committed round: slot-seconds by class, [class, R, S]."""
-
-    times: StepTimes
-    shape: tuple[int, int]
-    seconds: NDArray[np.float64] = field(init=False)
-    crossings: Counter[tuple[int, int]] = field(default_factory=Counter)
-    lost_crossings: Counter[tuple[int, int]] = field(default_factory=Counter)
-
-    def __post_init__(self) -> None:
-        self.seconds = np.zeros((len(CLASSES), *self.shape))
-
-    def add_slot(self, r: int, s: int, tiles: Iterable[Tile], phases: Sequence[Phase]) -> None:
-        """Book a slot's intervals; steps are split into compute, boundary and bubble."""
-        totals = dict.fromkeys(CLASSES, 0.0)
-        steps_s = 0.0
-        for a, b, what, _ in tiles:
-            if what == "steps":
-                steps_s += b - a
-            else:
-                totals[what] += b - a
-        for phase in phases:
-            if phase.mask[s]:
-                with_links_s, without_s = self.times.of(phase.mask)
-                compute_s = self.times.compute_s()[s]
-                totals["compute"] += phase.steps * compute_s
-                totals["boundary"] += phase.steps * (with_links_s - without_s)
-                totals["bubble"] += phase.steps * (without_s - compute_s)
-                steps_s -= phase.steps * phase.step_s
-        if abs(steps_s) > ROUNDING * (1 + sum(p.end_s for p in phases)):
-            raise LedgerError(f"slot ({r}, {s}): {steps_s} s of steps were not present")
-        self.seconds[:, r, s] = [totals[name] for name in CLASSES]
-
-    def add_traffic(self, replica: ReplicaRound) -> None:
-        """Book the hops a replica's inner steps crossed, kept and thrown away."""
-        for phase in replica.phases:
-            for hop in hops(phase.mask):
-                self.crossings[hop] += phase.steps
-        for phase in replica.discarded:
-            for hop in hops(phase.mask):
-                self.lost_crossings[hop] += phase.steps
-
-    def close(self, start_s: float, end_s: float, node_s: float, spare_s: float) -> None:
-        """Assert that every slot-second and every node-second is accounted for once.
+    def close(self, node_s: float, spare_s: float) -> None:
+        """Assert that every billed worker-second is accounted for once.
 
         Raises:
             LedgerError: they are not.
         """
-        length_s = end_s - start_s
-        slack_s = ROUNDING * (1.0 + end_s) * 10
-        per_slot = self.seconds.sum(axis=0)
-        if np.abs(per_slot - length_s).max() > slack_s or self.seconds.min() < -slack_s:
-            raise LedgerError(f"slot-seconds do not sum to the {length_s} s of the round")
-        present_s = per_slot.sum() - self.seconds[CLASSES.index("vacant")].sum()
-        if abs(present_s + spare_s - node_s) > slack_s * per_slot.size:
+        self.steps.flags.writeable = self.compute_s.flags.writeable = False
+        present_s = self.seconds.sum() - self.seconds[VACANT]
+        if abs(present_s + spare_s - node_s) > self.slack_s * self.steps.size:
             raise LedgerError(
-                f"{node_s} node-seconds were billed, {present_s + spare_s} worked or waited"
+                f"{node_s} worker-seconds were billed, {present_s + spare_s} worked or waited"
             )
 
 
-def dollars(
-    node_s: Mapping[str, float],
-    pools: Mapping[str, Pool],
-    nbytes: Mapping[str, int],
-    links: Links,
-) -> dict[str, float]:
-    """Node-seconds x price, and bytes x egress of their link class; lost bytes are billed too."""
-    boundary = nbytes["boundary"] + nbytes["lost_boundary"]
-    store = nbytes["sync"] + nbytes["lost_sync"] + nbytes["restore"] + nbytes["snapshot"]
-    return {
-        "compute": sum(node_s[name] * pools[name].usd_per_h / HOUR_S for name in node_s),
-        "egress": boundary * links.hop.usd_per_byte + store * links.up.usd_per_byte,
-    }
+class Ledger:
+    """Books the rounds of a run, and keeps the timeline.
 
-
-def traffic(
-    account: Round,
-    sizes: Sizes,
-    sends: NDArray[np.bool_],
-    downloads: NDArray[np.int64],
-    failed_uploads: Iterable[int],
-) -> dict[str, int]:
-    """Bytes of a round by kind, restores and snapshots apart.
-
-    Args:
-        sends: [R, S] complete uploads.
-        downloads: [R, S] updates of other replicas that the slot fetched.
-        failed_uploads: stages of uploads that were begun and thrown away, billed whole.
-    """
-    both_ways = 2 * sizes.hop_bytes
-    update = np.asarray(sizes.update_bytes, dtype=np.int64)
-    return {
-        "boundary": both_ways * sum(account.crossings.values()),
-        "lost_boundary": both_ways * sum(account.lost_crossings.values()),
-        "sync": int(((sends.sum(axis=0) + downloads.sum(axis=0)) * update).sum()),
-        "lost_sync": sum(sizes.update_bytes[stage] for stage in failed_uploads),
-    }
-
-
-def close_round(
-    index: int,
-    start_s: float,
-    exchange: Exchange,
-    replicas: Sequence[ReplicaRound],
-    joins: NDArray[np.int8],
-    roster: Roster,
-    timeline: Timeline,
-    sizes: Sizes,
-    pools: Mapping[str, Pool],
-    times: StepTimes,
-    links: Links,
-    snapshot_bytes: int,
-) -> GlobalStep:
-    """The record of a committed round, from what its replicas did and its slots were.
-
-    Raises:
-        LedgerError: the accounts do not close.
-    """
-    account = Round(times, (roster.replicas, roster.stages))
-    for (r, s), place in roster.places.items():
-        did = replicas[r].intervals(s)
-        fetch_s = links.down.seconds(int(exchange.downloads[r, s]) * sizes.update_bytes[s])
-        did.append((exchange.start_s, exchange.start_s + fetch_s, "sync"))
-        tiles = slot_tiles(place.log, did, start_s, exchange.end_s)
-        account.add_slot(r, s, tiles, replicas[r].phases)
-        timeline.add(r, s, tiles)
-        place.forget_before(exchange.end_s)
-    for replica in replicas:
-        account.add_traffic(replica)
-    node_s, spare_s, restore_bytes = roster.settle(exchange.end_s)
-    account.close(start_s, exchange.end_s, sum(node_s.values()), spare_s)
-    failed = [stage for replica in replicas for stage in replica.failed_uploads()]
-    nbytes = traffic(account, sizes, exchange.sends, exchange.downloads, failed)
-    nbytes |= {"restore": restore_bytes, "snapshot": snapshot_bytes}
-    step = GlobalStep(
-        index=index,
-        start_s=start_s,
-        end_s=exchange.end_s,
-        steps=np.array([replica.steps() for replica in replicas], dtype=np.int32),
-        sends=exchange.sends,
-        joins=joins,
-        compute_s=account.seconds[CLASSES.index("compute")],
-        slot_s=dict(zip(CLASSES, account.seconds.sum(axis=(1, 2)).tolist(), strict=True)),
-        spare_s=spare_s,
-        node_s=node_s,
-        crossings=dict(account.crossings),
-        nbytes=nbytes,
-        usd=dollars(node_s, pools, nbytes, links),
-    )
-    for array in (step.steps, step.sends, step.joins, step.compute_s):
-        array.flags.writeable = False
-    return step
-
-
-@dataclass
-class Timeline:
-    """Rows `(replica, stage, worker, state, start_s, end_s)`, equal neighbours merged.
-
-    Steps and exchange are both `train`, and so is a wait shorter than `blink_s`, the small change
-    of every barrier.
+    Replicas that went through a round alike are booked once, and a round in which no slot changed
+    is the one before at other instants.
     """
 
-    blink_s: float
-    rows: list[tuple[int, int, int, str, float, float]] = field(default_factory=list)
-    _open: dict[tuple[int, int], tuple[int, str, float, float]] = field(default_factory=dict)
+    def __init__(self, terms: Terms, roster: Roster) -> None:
+        self.terms, self.roster = terms, roster
+        self.timeline = Timeline()
+        self._untidy: AbstractSet[int] = set(range(terms.replicas))  # timeline not all in `train`
+        self._last: GlobalStep | None = None
 
-    def add(self, r: int, s: int, tiles: Iterable[Tile]) -> None:
-        """Append a slot's tiles, which must follow those it has."""
-        for a, b, what, worker in tiles:
-            is_train = what in ("steps", "sync") or (what == "wait" and b - a < self.blink_s)
-            state = TRAIN_STATE if is_train else what
-            last = self._open.get((r, s))
-            if last is not None and last[:2] == (worker, state):
-                self._open[r, s] = (worker, state, last[2], b)
-                continue
-            if last is not None:
-                self.rows.append((r, s, *last))
-            self._open[r, s] = (worker, state, a, b)
+    def close(
+        self,
+        index: int,
+        start_s: float,
+        exchange: Exchange,
+        replicas: Replicas,
+        joins: NDArray[np.int8],
+    ) -> GlobalStep:
+        """The record of a committed round, from what its replicas did and its slots were.
 
-    def all_rows(self) -> list[tuple[int, int, int, str, float, float]]:
-        """All rows up to now, by slot and time."""
-        still_open = [(r, s, *row) for (r, s), row in self._open.items()]
-        return sorted(self.rows + still_open, key=lambda row: (row[0], row[1], row[4]))
+        Raises:
+            LedgerError: the accounts do not close.
+        """
+        end_s = self.timeline.end_s = exchange.end_s
+        node_s, spare_s, restore_bytes = self.roster.settle(end_s)
+        if self._last is not None and self.roster.is_calm_since(self._last.start_s):
+            self._last = self._again(self._last, start_s, end_s, node_s, spare_s)
+            return self._last
+        account = Account(self.terms, start_s, end_s)
+        hit = self.roster.odd | replicas.own.keys()
+        restless, self._untidy = hit | self._untidy, hit
+        for rows in self._alike(restless, start_s, end_s, replicas):
+            self._book(account, rows, exchange, replicas, bool(restless.intersection(rows)))
+        account.close(sum(node_s.values()), spare_s)
+        nbytes = self._traffic(account, exchange, restore_bytes)
+        self._last = GlobalStep(
+            index=index,
+            start_s=start_s,
+            end_s=end_s,
+            steps=account.steps,
+            sends=exchange.sends,
+            joins=joins,
+            compute_s=account.compute_s,
+            slot_s=dict(zip(CLASSES, account.seconds.tolist(), strict=True)),
+            spare_s=spare_s,
+            node_s=node_s,
+            crossings={hop: count for hop, count in account.crossings.items() if count},
+            nbytes=nbytes,
+            usd=self._dollars(node_s, nbytes),
+        )
+        return self._last
+
+    def _again(
+        self,
+        last: GlobalStep,
+        start_s: float,
+        end_s: float,
+        node_s: dict[str, float],
+        spare_s: float,
+    ) -> GlobalStep:
+        """A round in which no slot changed, after one like it: what is equal is shared."""
+        return GlobalStep(
+            index=last.index + 1,
+            start_s=start_s,
+            end_s=end_s,
+            steps=last.steps,
+            sends=last.sends,
+            joins=last.joins,
+            compute_s=last.compute_s,
+            slot_s=last.slot_s,
+            spare_s=spare_s,
+            node_s=node_s,
+            crossings=last.crossings,
+            nbytes=last.nbytes,
+            usd=self._dollars(node_s, last.nbytes),
+        )
+
+    # --- slots ------------------------------------------------------------------------------
+
+    def _alike(
+        self, restless: AbstractSet[int], start_s: float, end_s: float, replicas: Replicas
+    ) -> Iterator[list[int]]:
+        """Replicas by what happened to them, those alike together."""
+        calm = [r for r in range(self.terms.replicas) if r not in restless]
+        groups: dict[Hashable, list[int]] = {"calm": calm} if calm else {}
+        for r in sorted(restless):
+            states = tuple(place.only_state(start_s, end_s) for place in self.roster.row(r))
+            is_alone = r in replicas.own or None in states
+            groups.setdefault(r if is_alone else states, []).append(r)
+        yield from groups.values()
+
+    def _book(
+        self,
+        account: Account,
+        rows: Sequence[int],
+        exchange: Exchange,
+        replicas: Replicas,
+        is_restless: bool,
+    ) -> None:
+        """Book replicas that are alike, and their timelines unless they stay in `train`."""
+        plan = replicas[rows[0]]
+        tiles = [
+            slot_tiles(
+                place.log, self._did(plan, place.slot, exchange), account.start_s, account.end_s
+            )
+            for place in self.roster.row(rows[0])
+        ]
+        account.add(rows, plan, tiles)
+        if is_restless:
+            uploading = plan.uploading()
+            for r in rows:
+                for place, of_slot in zip(self.roster.row(r), tiles, strict=True):
+                    s = place.slot[1]
+                    own = of_slot if r == rows[0] else _of_worker(of_slot, place.log[0][2])
+                    self.timeline.add(place.slot, own, plan.end_s if s in uploading else NEVER_S)
+
+    def _did(self, plan: ReplicaRound, slot: Slot, exchange: Exchange) -> list[Interval]:
+        """What a joined slot did: its part of the plan, and its download."""
+        nbytes = int(exchange.downloads[slot]) * self.terms.sizes.update_bytes[slot[1]]
+        fetched_s = exchange.start_s + self.terms.links.down.seconds(nbytes)
+        return [*plan.intervals(slot[1]), (exchange.start_s, fetched_s, "sync")]
+
+    # --- bytes and dollars ------------------------------------------------------------------
+
+    def _traffic(self, account: Account, exchange: Exchange, restore_bytes: int) -> dict[str, int]:
+        """Bytes by kind; uploads that were begun and thrown away are billed whole."""
+        sizes, both_ways = self.terms.sizes, 2 * self.terms.sizes.hop_bytes
+        synced = exchange.sends.sum(axis=0) + exchange.downloads.sum(axis=0)
+        lost = account.lost_uploads.items()
+        stored = self.roster.joined.sum(axis=0) * self.terms.waits
+        return {
+            "boundary": both_ways * sum(account.crossings.values()),
+            "sync": int(synced @ np.asarray(sizes.update_bytes)),
+            "restore": restore_bytes,
+            "snapshot": int(stored @ np.asarray(sizes.state_bytes)),
+            "lost_boundary": both_ways * account.lost_crossings,
+            "lost_sync": sum(count * sizes.update_bytes[stage] for stage, count in lost),
+        }
+
+    def _dollars(self, node_s: Mapping[str, float], nbytes: Mapping[str, int]) -> dict[str, float]:
+        """Worker-seconds x price, and bytes x egress of their link; lost bytes are billed too."""
+        pools, links = self.terms.pools, self.terms.links
+        hops_bytes = nbytes["boundary"] + nbytes["lost_boundary"]
+        store_bytes = nbytes["sync"] + nbytes["lost_sync"] + nbytes["restore"] + nbytes["snapshot"]
+        return {
+            "compute": sum(node_s[name] * pools[name].usd_per_h / HOUR_S for name in node_s),
+            "egress": hops_bytes * links.hop.usd_per_byte + store_bytes * links.up.usd_per_byte,
+        }
+
+
+def _of_worker(tiles: Sequence[Tile], worker: int) -> list[Tile]:
+    return [(start_s, end_s, what, worker) for start_s, end_s, what, _ in tiles]

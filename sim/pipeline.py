@@ -1,9 +1,10 @@
-"""Seconds of one inner step of a pipeline, by the explicit recursion of who waits for whom. Pure."""
+"""Seconds of one inner step of a pipeline, by the recursion of who waits for whom. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,4 +99,4 @@ class StepTimes:
 def hops(mask: Mask) -> list[tuple[int, int]]:
     """Pairs of live stages that talk: a skipped stage's neighbours talk directly (rule 11)."""
     live = [stage for stage, is_live in enumerate(mask) if is_live]
-    return list(zip(live, live[1:], strict=False))
+    return list(pairwise(live))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from sim.config import Pool
 from sim.records import Spell
@@ -16,7 +19,7 @@ NEVER_S = math.inf
 NOBODY = -1
 
 
-@dataclass
+@dataclass(eq=False)
 class Worker:
     """A machine, seen by the job."""
 
@@ -24,53 +27,78 @@ class Worker:
     zone: str
     pool: Pool
     up: bool = True
-    slot: Slot | None = None
-    old_slot: Slot | None = None
+    place: Place | None = None
+    old_place: Place | None = None
     booted_s: float = 0.0
     gone_s: float = 0.0
     cause: str = ""
+    leaves_s: float = NEVER_S
+    """The removal that a notice announced."""
+
+    def spell(self, back_s: float) -> Spell:
+        """The outage that ends at `back_s`."""
+        return Spell(self.number, self.zone, self.gone_s, back_s, self.cause)
 
 
-@dataclass
+@dataclass(eq=False)
 class Place:
     """A slot `(r, s)`: its worker, and a log of what it was since when."""
 
     slot: Slot
-    worker: int | None
-    last_worker: int
-    log: list[LogEntry] = field(default_factory=list)
+    worker: Worker | None
+    last: Worker
+    """Who trained here last; another one joins as a new worker."""
+    log: list[LogEntry]
     joined: bool = True
     ready_s: float = 0.0
-    gone_s: float = NEVER_S
     known_s: float = NEVER_S
-    """When the vacancy is known, so that others may take the slot; NEVER_S while joined."""
+    """When the vacancy is known, so that others may take the slot."""
     unseen_until_s: float = 0.0
     """Until then the job takes a lost joined worker for present."""
-    leaves_s: float = NEVER_S
-    """The removal that a notice announced."""
 
     @property
-    def vacant(self) -> bool:
-        return self.worker is None
+    def leaves_s(self) -> float:
+        """When the worker is announced to leave."""
+        return NEVER_S if self.worker is None else self.worker.leaves_s
 
     def lost_unnoticed(self, t_s: float) -> bool:
         """A joined worker was lost and the job has not seen it by t."""
         return not self.joined and self.unseen_until_s > t_s
 
-    def log_from(self, t_s: float, states: Sequence[tuple[float, str]]) -> None:
-        """Rewrite what was planned from t on."""
-        while self.log and self.log[-1][0] >= t_s:
+    def write(self, *states: tuple[float, str]) -> None:
+        """Log states from their instants on, in place of what was planned from the first on."""
+        while self.log and self.log[-1][0] >= states[0][0]:
             self.log.pop()
-        worker = NOBODY if self.worker is None else self.worker
+        worker = NOBODY if self.worker is None else self.worker.number
         self.log.extend((since_s, state, worker) for since_s, state in states)
 
-    def forget_before(self, t_s: float) -> None:
-        """Drop what ended by t."""
-        while len(self.log) > 1 and self.log[1][0] <= t_s:
+    def only_state(self, start_s: float, end_s: float) -> str | None:
+        """The state it was in all the time, None if there were more; forgets what was before."""
+        while len(self.log) > 1 and self.log[1][0] <= start_s:
             self.log.pop(0)
+        return self.log[0][1] if len(self.log) == 1 or self.log[1][0] >= end_s else None
 
 
-@dataclass
+class Queue:
+    """Numbers that wait for their turn, each from an instant on; the lowest comes first."""
+
+    def __init__(self, numbers: Sequence[int] = ()) -> None:
+        self._now = list(numbers)
+        self._later: list[tuple[float, int]] = []
+
+    def add(self, from_s: float, number: int) -> None:
+        heapq.heappush(self._later, (from_s, number))
+
+    def first(self, t_s: float, is_waiting: Callable[[int], bool]) -> int | None:
+        """The lowest number whose instant has come; those that wait no more are dropped."""
+        while self._later and self._later[0][0] <= t_s:
+            heapq.heappush(self._now, heapq.heappop(self._later)[1])
+        while self._now and not is_waiting(self._now[0]):
+            heapq.heappop(self._now)
+        return self._now[0] if self._now else None
+
+
+@dataclass(eq=False)
 class Roster:
     """Workers in slots and outside, and what they cost (rule 13).
 
@@ -84,10 +112,15 @@ class Roster:
     stages: int
     workers: list[Worker]
     restore: Callable[[int], tuple[int, float]]
-    places: dict[Slot, Place] = field(default_factory=dict)
+    places: list[Place] = field(default_factory=list)
+    """By r x S + s."""
+    odd: set[int] = field(default_factory=set)
+    """Replicas with a slot that is not joined or is announced to leave."""
     spells: list[Spell] = field(default_factory=list)
     losses: int = 0
     """Losses of joined slots so far."""
+    calm_from_s: float = -math.inf
+    """Nothing happens to a slot after this instant that is known now."""
     _restores: list[tuple[float, int, int]] = field(default_factory=list)
     _billed_s: dict[str, float] = field(default_factory=dict)
     _up: dict[str, int] = field(default_factory=dict)
@@ -96,125 +129,154 @@ class Roster:
     _since_s: float = 0.0
 
     def __post_init__(self) -> None:
-        slots = [(r, s) for r in range(self.replicas) for s in range(self.stages)]
-        if len(self.workers) < len(slots):
+        slots = self.replicas * self.stages
+        if len(self.workers) < slots:
             raise ValueError(
-                f"{len(slots)} slots need at least as many workers (got {len(self.workers)})"
+                f"{slots} slots need at least as many workers (got {len(self.workers)})"
             )
         for worker in self.workers:
             self._up[worker.zone] = self._up.get(worker.zone, 0) + 1
-            self._billed_s.setdefault(worker.zone, 0.0)
-        for worker, slot in zip(self.workers, slots, strict=False):
-            worker.slot = worker.old_slot = slot
-            self.places[slot] = Place(slot, worker.number, worker.number, [(0.0, "joined", worker.number)])
-        self._spares = len(self.workers) - len(slots)
+            self._billed_s[worker.zone] = 0.0
+        for worker in self.workers[:slots]:
+            log = [(0.0, "joined", worker.number)]
+            place = Place(divmod(worker.number, self.stages), worker, worker, log)
+            worker.place = worker.old_place = place
+            self.places.append(place)
+        self.joined = np.ones((self.replicas, self.stages), dtype=np.bool_)
+        self._spares = len(self.workers) - slots
+        self._idle = Queue(range(slots, len(self.workers)))
+        self._open = Queue()
+
+    def is_calm_since(self, t_s: float) -> bool:
+        """No slot has changed since before t, and none will unless an event comes."""
+        return self.calm_from_s < t_s
+
+    def row(self, r: int) -> list[Place]:
+        """The slots of a replica."""
+        return self.places[r * self.stages : (r + 1) * self.stages]
+
+    def next_ready_s(self) -> float:
+        """When the first of the slots that have not joined will be ready."""
+        rows = (self.row(r) for r in self.odd)
+        ready_s = (place.ready_s for row in rows for place in row if not place.joined)
+        return min(ready_s, default=NEVER_S)
 
     # --- events ---------------------------------------------------------------------------
 
-    def gone(
-        self, number: int, t_s: float, cause: str, is_known: bool = False
-    ) -> Place | None:
-        """A worker is removed; returns the slot that is vacant now, if it held one.
+    def gone(self, worker: Worker, t_s: float, cause: str, is_known: bool = False) -> None:
+        """A worker is removed.
 
-        The vacancy is known after the pool's detection time, at once if announced or `is_known`.
+        A vacancy is known after the pool's detection time, at once if announced or `is_known`.
         """
-        worker = self.workers[number]
-        if not worker.up:
-            return None
         self.bill(t_s)
-        worker.up, worker.gone_s, worker.cause = False, t_s, cause
+        known_s = t_s if is_known or worker.leaves_s <= t_s else t_s + worker.pool.detect_s
+        worker.up, worker.gone_s, worker.cause, worker.leaves_s = False, t_s, cause, NEVER_S
         self._up[worker.zone] -= 1
-        if worker.slot is None:
+        place, worker.place = worker.place, None
+        if place is None:
             self._spares -= 1
-            return None
-        place = self.places[worker.slot]
-        is_known = is_known or place.leaves_s <= t_s
-        was_joined = place.joined
-        worker.slot, place.worker = None, None
-        place.log_from(t_s, [(t_s, "vacant")])
-        place.joined, place.ready_s, place.gone_s = False, NEVER_S, t_s
-        place.known_s = t_s if is_known else t_s + worker.pool.detect_s
-        place.leaves_s = NEVER_S
-        self._restores = [r for r in self._restores if r[1] != number or r[0] <= t_s]
-        if was_joined:
-            place.unseen_until_s = place.known_s
+            return
+        if place.joined:
+            place.unseen_until_s = known_s
             self.losses += 1
-        return place
+        place.worker, place.joined, place.ready_s, place.known_s = None, False, NEVER_S, known_s
+        place.write((t_s, "vacant"))
+        self._open.add(known_s, self._number(place))
+        self._restores = [r for r in self._restores if r[1] != worker.number or r[0] <= t_s]
+        self._look_at(place, t_s)
 
-    def notice(self, number: int, gone_s: float) -> Place | None:
-        """A removal is announced; returns the slot it will hit."""
-        worker = self.workers[number]
-        if worker.slot is None:
-            return None
-        place = self.places[worker.slot]
-        place.leaves_s = gone_s
-        return place
+    def notice(self, worker: Worker, t_s: float, gone_s: float) -> None:
+        """A removal is announced."""
+        worker.leaves_s = min(worker.leaves_s, gone_s)
+        if worker.place is not None:
+            self._look_at(worker.place, t_s)
 
-    def back(self, number: int, t_s: float, cause: str) -> bool:
-        """A worker is given back: it boots for its old slot, another vacant one, or as a spare.
-
-        Returns False if it was not away for that cause: a script may end what never began.
-        """
-        worker = self.workers[number]
-        if worker.up or worker.cause != cause:
-            return False
-        self.bill(t_s)
-        self.spells.append(Spell(number, worker.zone, worker.gone_s, t_s, worker.cause))
-        worker.up = True
-        self._up[worker.zone] += 1
-        worker.booted_s = t_s + worker.pool.provision_s
-        old = self.places[worker.old_slot] if worker.old_slot is not None else None
-        place = old if old is not None and old.vacant else self._first_vacant(t_s)
+    def back(self, worker: Worker, t_s: float) -> None:
+        """A worker is given back: it boots for its old slot, another vacant one, or as a spare."""
+        self.fill(t_s)  # spares that wait come first, whichever event of this instant came first
+        self._up_again(worker, t_s, t_s + worker.pool.provision_s)
+        if worker.old_place is not None and worker.old_place.worker is None:
+            place: Place | None = worker.old_place
+        else:
+            place = self._first_open(t_s)
         if place is None:
             self._spares += 1
+            self._idle.add(worker.booted_s, worker.number)
         else:
             self._take(place, worker, t_s)
-        return True
+
+    def take_back(self, place: Place, t_s: float) -> None:
+        """The published regime's return: the slot's worker is there at once, bytes only."""
+        self._up_again(place.last, t_s, t_s)
+        place.worker, place.last.place, place.ready_s = place.last, place, t_s
+        self._restores.append((t_s, place.last.number, self.restore(place.slot[1])[0]))
+        place.write((t_s, "ready"))
+        self._look_at(place, t_s)
 
     def fill(self, t_s: float) -> None:
         """Booted spares take the slots that are known to be vacant, both in order."""
-        for worker in self.workers[:]:
-            if worker.up and worker.slot is None and worker.booted_s <= t_s:
-                place = self._first_vacant(t_s)
-                if place is None:
-                    return
-                self.bill(t_s)
-                self._spares -= 1
-                self._take(place, worker, t_s)
+        while (place := self._first_open(t_s)) is not None:
+            number = self._idle.first(t_s, lambda n: self._is_spare(self.workers[n], t_s))
+            if number is None:
+                return
+            self.bill(t_s)
+            self._spares -= 1
+            self._take(place, self.workers[number], t_s)
 
-    def _first_vacant(self, t_s: float) -> Place | None:
-        known = (p for p in self.places.values() if p.vacant and p.known_s <= t_s)
-        return next(known, None)
+    def join(self, place: Place, t_s: float) -> Worker:
+        """The slot takes part from t on; returns its worker."""
+        assert place.worker is not None, "only an occupied slot can join"
+        place.joined, place.known_s = True, NEVER_S
+        place.write((t_s, "joined"))
+        self._look_at(place, t_s)
+        return place.worker
+
+    # --- who is free ----------------------------------------------------------------------
+
+    def _up_again(self, worker: Worker, t_s: float, booted_s: float) -> None:
+        self.bill(t_s)
+        self.spells.append(worker.spell(t_s))
+        worker.up, worker.booted_s = True, booted_s
+        if worker.leaves_s <= t_s:
+            worker.leaves_s = NEVER_S  # it was away by then
+        self._up[worker.zone] += 1
 
     def _take(self, place: Place, worker: Worker, t_s: float) -> None:
         nbytes, restore_s = self.restore(place.slot[1])
         start_s = max(t_s, worker.booted_s)
-        place.worker, worker.slot, worker.old_slot = worker.number, place.slot, place.slot
+        place.worker, worker.place, worker.old_place = worker, place, place
         place.ready_s = start_s + restore_s
         self._restores.append((start_s, worker.number, nbytes))
-        place.log_from(
-            t_s, [(t_s, "provision"), (start_s, "restore"), (place.ready_s, "ready")]
-        )
+        place.write((t_s, "provision"), (start_s, "restore"), (place.ready_s, "ready"))
+        self._look_at(place, t_s)
 
-    def take_back(self, place: Place, t_s: float) -> None:
-        """The published regime's return: the slot's worker is there at once, bytes only."""
-        worker = self.workers[place.last_worker]
-        self.bill(t_s)
-        self.spells.append(Spell(worker.number, worker.zone, worker.gone_s, t_s, worker.cause))
-        worker.up, worker.slot, worker.booted_s = True, place.slot, t_s
-        self._up[worker.zone] += 1
-        place.worker, place.ready_s = worker.number, t_s
-        self._restores.append((t_s, worker.number, self.restore(place.slot[1])[0]))
-        place.log_from(t_s, [(t_s, "ready")])
+    def _look_at(self, place: Place, t_s: float) -> None:
+        """A place has changed at t: bring what is derived from it up to date."""
+        r = place.slot[0]
+        to_come_s = (place.ready_s, place.unseen_until_s, place.leaves_s)
+        known_s = [instant for instant in to_come_s if instant < NEVER_S]
+        self.calm_from_s = max([self.calm_from_s, t_s, *known_s])
+        self.joined[place.slot] = place.joined
+        if all(p.joined and p.leaves_s == NEVER_S for p in self.row(r)):
+            self.odd.discard(r)
+        else:
+            self.odd.add(r)
 
-    def join(self, place: Place, t_s: float) -> bool:
-        """The slot takes part from t on; returns whether its worker is a new one."""
-        is_new = place.worker != place.last_worker
-        assert place.worker is not None, "only an occupied slot can join"
-        place.last_worker = place.worker
-        place.joined, place.known_s, place.gone_s = True, NEVER_S, NEVER_S
-        place.log_from(t_s, [(t_s, "joined")])
-        return is_new
+    def _first_open(self, t_s: float) -> Place | None:
+        number = self._open.first(t_s, lambda n: self._is_open(self.places[n], t_s))
+        return None if number is None else self.places[number]
+
+    @staticmethod
+    def _is_open(place: Place, t_s: float) -> bool:
+        return place.worker is None and place.known_s <= t_s
+
+    @staticmethod
+    def _is_spare(worker: Worker, t_s: float) -> bool:
+        return worker.up and worker.place is None and worker.booted_s <= t_s
+
+    def _number(self, place: Place) -> int:
+        r, s = place.slot
+        return r * self.stages + s
 
     # --- money and bytes ------------------------------------------------------------------
 
@@ -227,16 +289,19 @@ class Roster:
         self._since_s = t_s
 
     def settle(self, t_s: float) -> tuple[dict[str, float], float, int]:
-        """(billed worker-seconds by pool, spare seconds, restore bytes) since the last call."""
+        """(billed worker-seconds by pool, spare seconds, restore bytes) since the last call.
+
+        A restore is billed whole when it begins.
+        """
         self.bill(t_s)
-        begun = sum(nbytes for start_s, _, nbytes in self._restores if start_s <= t_s)
-        self._restores = [r for r in self._restores if r[0] > t_s]
-        billed, spare_s = dict(self._billed_s), self._spare_s
+        begun = 0
+        if self._restores:
+            begun = sum(nbytes for start_s, _, nbytes in self._restores if start_s <= t_s)
+            self._restores = [r for r in self._restores if r[0] > t_s]
+        billed, spare_s = self._billed_s, self._spare_s
         self._billed_s, self._spare_s = dict.fromkeys(billed, 0.0), 0.0
         return billed, spare_s, begun
 
     def open_spells(self) -> list[Spell]:
         """Spells of workers that are away now."""
-        return [
-            Spell(w.number, w.zone, w.gone_s, math.nan, w.cause) for w in self.workers if not w.up
-        ]
+        return [worker.spell(math.nan) for worker in self.workers if not worker.up]

@@ -1,8 +1,6 @@
-"""Outages that are told in global steps: the published regime's draws, and scripts (rule 9)."""
+"""The published regime: outages drawn a global step, and told in global steps (rule 9)."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -10,6 +8,7 @@ from sim.clock import stream
 from sim.config import Cluster, PerGlobalStep
 
 Slot = tuple[int, int]
+PAGE_STEPS = 128
 
 
 def allowed_stages(outages: PerGlobalStep, stages: int) -> list[int]:
@@ -46,15 +45,20 @@ class PublishedRegime:
     def __init__(self, outages: PerGlobalStep, cluster: Cluster, seed: int) -> None:
         self.outages = outages
         self.allowed = allowed_stages(outages, cluster.stages)
-        self._draws = [stream(seed, "per_global_step", r) for r in range(cluster.replicas)]
+        self._streams = [stream(seed, "per_global_step", r) for r in range(cluster.replicas)]
+        self._page = np.empty((cluster.replicas, 0, 2))  # the part of the table that is in use
         self._left: dict[Slot, int] = {}
 
-    def drawn(self, index: int) -> Iterator[Slot]:
+    def drawn(self, index: int) -> list[Slot]:
         """Slots that fail at the index if their replica is whole. Call once an index, in order."""
-        for r, draws in enumerate(self._draws):
-            u, v = draws.random(2)
-            if index >= self.outages.start_step and u < self.outages.probability:
-                yield r, self.allowed[int(v * len(self.allowed))]
+        line = index % PAGE_STEPS
+        if line == 0:
+            self._page = np.array([draws.random((PAGE_STEPS, 2)) for draws in self._streams])
+        if index < self.outages.start_step:
+            return []
+        u, v = self._page[:, line].T
+        fails = np.flatnonzero(u < self.outages.probability).tolist()
+        return [(r, self.allowed[int(v[r] * len(self.allowed))]) for r in fails]
 
     def out(self, slot: Slot) -> None:
         """The slot is out for D rounds, the current one being the first."""

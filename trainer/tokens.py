@@ -100,7 +100,7 @@ def _learn(texts: Sequence[str], vocab: int) -> Tokenizer:
     trainer = trainers.BpeTrainer(
         vocab_size=vocab,
         special_tokens=[END_OF_TEXT],
-        # sorted, since the set has another order in every process, and ids would follow it
+        # it comes in another order in every process, and older versions number it as it comes
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )

@@ -60,7 +60,7 @@ def make_trainer(text_root: Path) -> Callable[..., Trainer]:
         **train: Any,
     ) -> Trainer:
         data = TextData(source="text", path="words.txt", vocab=300)
-        settings = {"model": SMALL, "eval_sequences": 16} | train
+        settings: dict[str, Any] = {"model": SMALL, "eval_sequences": 16} | train
         return Trainer(
             Train(data=data, inner=Inner(**(inner or {})), **settings),
             Method(inner_steps=H, outer=outer or SparseLoCo(), boundary=Boundary()),

@@ -127,6 +127,17 @@ def test_an_idle_replica_changes_nothing_in_the_batches_of_others(
     assert bits(alone) == bits(beside)
 
 
+def test_each_replica_learns_from_its_own_batches(
+    make_trainer: MakeTrainer, directive: MakeDirective
+) -> None:
+    only = []
+    for r in range(2):
+        trainer = make_trainer(outer=Average(name="average"))
+        trainer.step(directive(0, FULL, sends=[[m == r] * 4 for m in range(2)]))
+        only.append(bits(trainer))
+    assert only[0] != only[1]
+
+
 def test_a_stage_that_nobody_sends_stays(
     make_trainer: MakeTrainer, directive: MakeDirective
 ) -> None:
@@ -258,5 +269,5 @@ def test_training_learns(make_trainer: MakeTrainer, directive: MakeDirective) ->
     for g in range(20):
         trainer.step(directive(g, FULL))
     after = trainer.evaluate()
-    assert after.val_loss < 0.6 * before.val_loss
-    assert after.val_bits_per_byte < 0.6 * before.val_bits_per_byte
+    assert after.val_loss < 0.75 * before.val_loss
+    assert after.val_bits_per_byte < 0.75 * before.val_bits_per_byte

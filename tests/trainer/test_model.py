@@ -50,7 +50,7 @@ def plain_loss(weights: dict[str, Tensor], layers: list[int]) -> Tensor:
     future = torch.ones(MODEL.seq, MODEL.seq).triu(1).bool()
     for i in layers:
         w = {n.split(".")[2]: t for n, t in weights.items() if n.startswith(f"layers.{i}.")}
-        q, k, v = (norm(x, w["attn_norm"]) @ w["w_qkv"].T).split(MODEL.d, -1)
+        q, k, v = torch.split(norm(x, w["attn_norm"]) @ w["w_qkv"].T, MODEL.d, -1)
         heads = []
         for h in range(MODEL.heads):
             part = slice(h * width, (h + 1) * width)

@@ -77,7 +77,7 @@ def test_sparseloco_is_the_naive_one_over_rounds_with_absent_slots(
                 senders[sent.index.numpy()] += 1
                 errors[m, s] = held - dense
                 pushed += dense
-            present = sends[:, s].sum()
+            present = int(sends[:, s].sum())
             if present:
                 by = present if aggregate == "mean_present" else np.maximum(senders, 1)
                 naive[s] = naive[s] - 3.0 * pushed / by

@@ -1,0 +1,98 @@
+"""What went in: every key of the scenario with its provenance, and where the runs ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analysis import numbers
+from analysis.load import Run
+
+PROVENANCE = {
+    "work": "assumed",
+    "pools": "assumed",
+    "network": "assumed",
+    "outages": "assumed",
+}
+"""Blocks whose values are taken on trust; the others are choices of the experiment."""
+CHOSEN = "chosen"
+RECORDED = "recorded"
+NOT_TOLD = ("name", "expect", "sweep")
+MOST_ROWS = 400
+
+
+@dataclass(frozen=True)
+class Input:
+    """A key, what it was, where that comes from."""
+
+    key: str
+    value: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Differing:
+    """Keys in which runs differ: a row a key, a value a run."""
+
+    cells: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def flat(value: object, key: str = "") -> Iterator[tuple[str, str]]:
+    """`key.path` and value of everything in nested maps; lists stay whole."""
+    if isinstance(value, Mapping) and value:
+        for name, inner in value.items():
+            yield from flat(inner, f"{key}.{name}" if key else str(name))
+    else:
+        yield key, "{}" if isinstance(value, Mapping) else numbers.plain(value)
+
+
+def scenario_inputs(runs: Sequence[Run]) -> tuple[list[Input], Differing]:
+    """Keys that all runs share, and those in which they differ.
+
+    A no-failure run differs from its arms by design, so it is left out where there are others.
+    """
+    told = [run for run in runs if not run.is_baseline] or list(runs)
+    every = [dict(_scenario(run.scenario)) for run in told]
+    same, differing = _split(every)
+    kind = {key: PROVENANCE.get(key.partition(".")[0], CHOSEN) for key in same}
+    inputs = [Input(key, value, kind[key]) for key, value in same.items()]
+    return inputs[:MOST_ROWS], Differing(tuple(r.cell for r in told), tuple(differing.items()))
+
+
+def _scenario(scenario: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    return flat({key: value for key, value in scenario.items() if key not in NOT_TOLD})
+
+
+def machine_inputs(runs: Sequence[Run]) -> list[Input]:
+    """Versions, machine and corpus; measured times run by run."""
+    every = [dict(flat({k: v for k, v in r.env.items() if k != "measured_s"})) for r in runs]
+    same, differing = _split(every)
+    found = [Input(key, value, RECORDED) for key, value in same.items()]
+    found += [
+        Input(f"{key}: {run.cell}", value, RECORDED)
+        for key, values in differing.items()
+        for run, value in zip(runs, values, strict=True)
+    ]
+    for run in runs:
+        spent = run.env.get("measured_s")
+        if isinstance(spent, Mapping) and spent:
+            text = ", ".join(f"{what} {numbers.plain(s)} s" for what, s in spent.items())
+            found.append(Input(f"time here: {run.cell}", text, "measured"))
+    return found[:MOST_ROWS]
+
+
+def _split(
+    every: Sequence[Mapping[str, str]],
+) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    """Keys with one value in all maps, and the others with all their values."""
+    same: dict[str, str] = {}
+    differing: dict[str, tuple[str, ...]] = {}
+    for key in dict.fromkeys(key for one in every for key in one):
+        values = tuple(one.get(key, numbers.NOTHING) for one in every)
+        if len(set(values)) == 1:
+            same[key] = values[0]
+        else:
+            differing[key] = values
+    return same, differing

@@ -1,0 +1,144 @@
+"""The tables of a report: titles, kinds and cells as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analysis import numbers, table
+from analysis.load import Run, Study
+from analysis.reach import common_loss, reach
+
+Summary = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Head:
+    """A column's title and how its numbers came about."""
+
+    title: str
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Heads and rows; the first cell of a row is the arm's name or another label."""
+
+    heads: tuple[Head, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def main_table(study: Study) -> Table:
+    """The same columns as on the terminal."""
+    columns = table.columns(study.listing)
+    heads = (Head("arm"), *(Head(c.title, c.kind) for c in columns))
+    rows = ((run.cell, *(c.show(run.summary) for c in columns)) for run in study.runs)
+    return Table(heads, tuple(rows))
+
+
+def _gigabytes(*keys: str) -> Callable[[Summary], str]:
+    return lambda s: numbers.significant(sum(s["bytes"][key] for key in keys) / 1e9)
+
+
+CLOCK: tuple[tuple[str, Callable[[Summary], str]], ...] = (
+    ("ETTR", lambda s: f"{s['ettr']:.3f}"),
+    ("tokens/s", lambda s: numbers.significant(s["tokens_per_s"])),
+    ("token share", lambda s: numbers.percent(s["token_share"])),
+    ("slot availability", lambda s: numbers.percent(s["availability"])),
+    ("worker availability", lambda s: numbers.percent(s["worker_availability"])),
+    ("degraded share", lambda s: numbers.percent(s["degraded_share"])),
+    ("slots lost", lambda s: f"{s['outages']:,}"),
+    ("mean outage, h", lambda s: numbers.hours(s["mean_outage_s"])),
+    ("$ per M tokens", lambda s: numbers.usd(s["usd_per_million_tokens"])),
+    ("boundary GB", _gigabytes("boundary")),
+    ("sync GB", _gigabytes("sync")),
+    ("restore GB", _gigabytes("restore", "snapshot")),
+    ("lost GB", _gigabytes("lost")),
+)
+
+
+def clock_table(study: Study) -> Table:
+    """Time, availability and traffic: a row a quantity, a column a run."""
+    heads = (Head("all simulated"), *(Head(run.cell) for run in study.runs))
+    rows = ((title, *(show(run.summary) for run in study.runs)) for title, show in CLOCK)
+    return Table(heads, tuple(rows))
+
+
+def target_table(study: Study) -> Table | None:
+    """What every run needed to come to the highest of the final losses."""
+    target = common_loss(study)
+    trained = [run for run in study.runs if run.summary["val_loss"] is not None]
+    if target is None or len(trained) < 2:
+        return None
+    heads = (
+        Head(f"to a loss of {numbers.loss(target)}"),
+        Head("global steps", "measured"),
+        Head("train tokens", "measured"),
+        Head("simulated hours", "simulated"),
+        Head("dollars", "simulated"),
+    )
+    rows = []
+    for run in trained:
+        found = reach(run, target)
+        if found is not None:
+            by = "by " if found.is_bound else ""
+            rows.append((
+                run.cell,
+                by + numbers.significant(found.global_steps),
+                by + numbers.count(round(found.train_tokens)),
+                by + numbers.hours(found.end_s),
+                by + numbers.usd(found.usd),
+            ))  # fmt: skip
+    return Table(heads, tuple(rows))
+
+
+def lean_table(study: Study) -> Table | None:
+    """Rise of the final loss when an inner stage of the anchor is bypassed; a row a stage."""
+    runs = [run for run in study.runs if run.summary.get("skip_stage_loss")]
+    if not runs:
+        return None
+    stages = sorted({int(stage) for run in runs for stage in run.summary["skip_stage_loss"]})
+    heads = (Head("inner stage bypassed"), *(Head(run.cell, "measured") for run in runs))
+    rows = ((str(stage), *(_lean(run, stage) for run in runs)) for stage in stages)
+    return Table(heads, tuple(rows))
+
+
+def _lean(run: Run, stage: int) -> str:
+    loss = run.summary["skip_stage_loss"].get(str(stage))
+    return numbers.gap(None if loss is None else loss - run.summary["val_loss"])
+
+
+# --- summary.csv ----------------------------------------------------------------------------
+
+
+def summary_csv(study: Study) -> str:
+    """One row a run, one column a quantity, nested keys joined by a dot; numbers in full."""
+    rows = [{"cell": run.cell} | dict(_scalars(run.summary)) for run in study.runs]
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+    return text.getvalue()
+
+
+def _scalars(summary: Summary, prefix: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, value in summary.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            found += _scalars(value, f"{name}.")
+        elif name != "cell":
+            found.append((name, value))
+    return found
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        value = " ".join(map(str, value))
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return f"'{value}"  # a spreadsheet would run it
+    return value

@@ -1,0 +1,126 @@
+"""The replicas of one round. Those alike share one plan until something happens to one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from sim.pipeline import Mask
+from sim.policies import Action
+from sim.replica import ReplicaRound
+from sim.roster import NEVER_S, Place, Roster
+from sim.terms import Course, Terms
+
+
+class Replicas:
+    """Plans by replica: one a live-stage mask, and a replica's own once something hits it.
+
+    So opening a round costs what is out of the ordinary, not all that there is.
+    """
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self.begun_s = -math.inf
+        self.own: dict[int, ReplicaRound] = {}
+        """Replicas that something happened to in this round."""
+        self.waiting: set[int] = set()
+        """Replicas that start (again) when their slots are ready."""
+        self._plans: dict[Mask, ReplicaRound] = {}
+        self._masks: dict[int, Mask] = {}  # of replicas that are not whole and not in own
+
+    def begin(self, t_s: float, roster: Roster) -> None:
+        """Start an attempt of every replica."""
+        is_as_before = not self.own and roster.is_calm_since(self.begun_s)
+        self.begun_s, self._plans = t_s, {}
+        if is_as_before:
+            return
+        self._masks = {}
+        self.waiting.clear()
+        for r in sorted(roster.odd | self.own.keys()):
+            self._begin(r, t_s, roster.row(r))
+
+    def restart(self, r: int, t_s: float, row: Sequence[Place]) -> None:
+        """Start another attempt of one replica."""
+        self._own(r)
+        self._begin(r, t_s, row)
+
+    def lose(self, place: Place, t_s: float) -> None:
+        """A slot is lost at t."""
+        r, s = place.slot
+        self._own(r).lose(s, t_s, place.unseen_until_s)
+        self._look_at(r)
+
+    def announce(self, place: Place, t_s: float) -> None:
+        """A removal is announced at t."""
+        r, s = place.slot
+        self._own(r).announce(s, t_s, place.leaves_s)
+        self._look_at(r)
+
+    # --- what they say --------------------------------------------------------------------
+
+    def __getitem__(self, r: int) -> ReplicaRound:
+        """The plan of a replica; to read, others may share it."""
+        return self.own.get(r) or self._plan(self._masks.get(r, self.terms.whole))
+
+    def release_s(self) -> float:
+        """When the exchange can start: everybody has uploaded, or is known to have stopped."""
+        alike_s = [course.release_s(self.begun_s) for course in self._courses()]
+        return max([plan.release_s for plan in self.own.values()] + alike_s)
+
+    def anyone_finishes(self) -> bool:
+        """Whether a replica completes its H steps."""
+        own = any(plan.finished for plan in self.own.values())
+        return own or any(course.action <= Action.SKIP for course in self._courses())
+
+    def parts(self) -> Iterator[tuple[ReplicaRound, list[int]]]:
+        """Plans and who follows them, those of whole replicas apart."""
+        rows: dict[Mask, list[int]] = {}
+        for r, mask in self._masks.items():
+            rows.setdefault(mask, []).append(r)
+        yield from ((self._plan(mask), alike) for mask, alike in rows.items())
+        yield from ((replica, [r]) for r, replica in self.own.items())
+
+    # --- how they share -------------------------------------------------------------------
+
+    def _begin(self, r: int, t_s: float, row: Sequence[Place]) -> None:
+        """Start an attempt; a loss that is not noticed yet strikes at its first instant."""
+        unnoticed = [place for place in row if place.lost_unnoticed(t_s)]
+        here = tuple(place.joined or place in unnoticed for place in row)
+        leaves_s = [place.leaves_s for place in row]
+        if unnoticed or r in self.own or min(leaves_s) < NEVER_S:
+            replica = self.own.setdefault(r, ReplicaRound(self.terms))
+            replica.begin(t_s, here, leaves_s)
+            for place in unnoticed:
+                replica.lose(place.slot[1], t_s, place.unseen_until_s)
+        else:
+            self._masks[r] = here
+        self._look_at(r)
+
+    def _plan(self, mask: Mask) -> ReplicaRound:
+        if mask not in self._plans:
+            self._plans[mask] = plan = ReplicaRound(self.terms)
+            plan.begin(self.begun_s, mask, [NEVER_S] * len(mask))
+        return self._plans[mask]
+
+    def _own(self, r: int) -> ReplicaRound:
+        if r not in self.own:
+            self.own[r] = replica = ReplicaRound(self.terms)
+            mask = self._masks.pop(r, self.terms.whole)
+            replica.begin(self.begun_s, mask, [NEVER_S] * len(mask))
+        return self.own[r]
+
+    def _look_at(self, r: int) -> None:
+        """Note whether a replica waits."""
+        mask = self._masks.get(r)
+        waits = self.own[r].waits if mask is None else self.terms.course(mask).action is Action.WAIT
+        if waits:
+            self.waiting.add(r)
+        else:
+            self.waiting.discard(r)
+
+    def _courses(self) -> list[Course]:
+        """Of replicas that nothing has happened to, each kind once."""
+        courses = [self.terms.course(mask) for mask in set(self._masks.values())]
+        if len(self.own) + len(self._masks) < self.terms.replicas:
+            courses.append(self.terms.course(self.terms.whole))
+        return courses

@@ -1,0 +1,93 @@
+"""What every round of a run is planned and booked by. Fixed; pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from sim.config import Pool
+from sim.network import Links
+from sim.pipeline import Mask, StepTimes
+from sim.policies import Action, Policy, View, replica_action, slot_action
+from sim.records import Sizes
+
+
+class Course(NamedTuple):
+    """A replica's round without events."""
+
+    action: Action
+    steps_s: float
+    """H steps."""
+    upload_s: float
+    """The slowest upload."""
+
+    def release_s(self, start_s: float) -> float:
+        """When the exchange need no longer wait for the replica; never while it waits itself."""
+        if self.action is Action.WAIT:
+            return math.inf
+        if self.action is Action.IDLE:
+            return start_s
+        return start_s + self.steps_s + self.upload_s
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """Sizes, links, seconds, prices and answers of a run."""
+
+    replicas: int
+    """R."""
+    stages: int
+    """S."""
+    inner_steps: int
+    """H."""
+    sizes: Sizes
+    links: Links
+    times: StepTimes
+    policies: tuple[Policy, ...]
+    pools: Mapping[str, Pool]
+    _courses: dict[Mask, Course] = field(default_factory=dict)
+
+    @cached_property
+    def whole(self) -> Mask:
+        """All stages live."""
+        return (True,) * self.stages
+
+    @cached_property
+    def upload_s(self) -> tuple[float, ...]:
+        """[S] seconds of a slot's upload."""
+        return tuple(self.links.up.seconds(nbytes) for nbytes in self.sizes.update_bytes)
+
+    @cached_property
+    def waits(self) -> tuple[bool, ...]:
+        """[S] whether a vacancy of the stage makes its replica wait."""
+        view = View(self.stages)
+        actions = (slot_action(self.policies, view, stage) for stage in range(self.stages))
+        return tuple(action is Action.WAIT for action in actions)
+
+    def answer(self, here: Sequence[bool]) -> Action:
+        """What a replica does, told by who is here; [S]."""
+        vacant = [stage for stage, is_here in enumerate(here) if not is_here]
+        return replica_action(self.policies, View(self.stages), vacant)
+
+    def course(self, mask: Mask) -> Course:
+        """What a replica with these live stages does in a round in which nothing hits it."""
+        if mask not in self._courses:
+            steps_s = self.inner_steps * self.times.of(mask)[0] if any(mask) else 0.0
+            uploads_s = [up_s for up_s, live in zip(self.upload_s, mask, strict=True) if live]
+            course = Course(self.answer(mask), steps_s, max(uploads_s, default=0.0))
+            self._courses[mask] = course
+        return self._courses[mask]
+
+    def restore(self, stage: int) -> tuple[int, float]:
+        """(bytes, seconds): the anchor, or the whole state where the replica waits (rule 7)."""
+        sizes = self.sizes
+        nbytes = (sizes.state_bytes if self.waits[stage] else sizes.weights_bytes)[stage]
+        return nbytes, self.links.down.seconds(nbytes)
+
+    def healthy_round_s(self) -> float:
+        """Seconds of a round in which nothing fails: steps, the slowest upload, the download."""
+        largest = (self.replicas - 1) * max(self.sizes.update_bytes)
+        return self.course(self.whole).release_s(0.0) + self.links.down.seconds(largest)
