@@ -98,6 +98,7 @@ class Trainer:
         self.global_steps = global_steps
         self.committed = 0
         model = train.shape()
+        self._seq = model.seq
         boundary = codec(model, method.boundary)
         self.model = Pipeline(model, stages, boundary)
         initialise(self.model, seed, model.layers)
@@ -218,7 +219,7 @@ class Trainer:
         return torch.from_numpy(
             self.corpus.batch(
                 self.train.inner.sequences,
-                self.train.shape().seq,
+                self._seq,
                 seed=self.seed,
                 replica=replica,
                 global_step=global_step,
