@@ -177,9 +177,7 @@ def _legend(figure: Figure, axes: Axes, columns: int) -> None:
     legend.set_in_layout(False)
 
 
-def _plot(
-    axes: Axes, xs: ArrayLike, ys: ArrayLike, line: Line, label: str
-) -> None:
+def _plot(axes: Axes, xs: ArrayLike, ys: ArrayLike, line: Line, label: str) -> None:
     """A curve; a no-failure run dashed and on top, so that what it hides shows through."""
     marker = line.marker if not line.is_reference or np.size(xs) == 1 else ""
     axes.plot(

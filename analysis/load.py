@@ -173,12 +173,12 @@ def _load_run(entry: Entry) -> Run:
 def _frame(path: Path, columns: tuple[str, ...], categories: tuple[str, ...] = ()) -> pd.DataFrame:
     """Columns of a Parquet file; numbers missing in it are NaN."""
     try:
+        missing = set(columns) - set(pq.read_schema(path).names)
+        if missing:
+            _damaged(path, f"no column {', '.join(sorted(missing))}")
         found = pq.read_table(path, columns=list(columns), read_dictionary=list(categories))
     except (OSError, pa.ArrowException, ValueError) as error:
         _damaged(path, str(error).splitlines()[0])
-    missing = set(columns) - set(found.column_names)
-    if missing:
-        _damaged(path, f"no column {', '.join(sorted(missing))}")
     frame: pd.DataFrame = found.to_pandas()
     for name in columns:
         if name.endswith("_loss") or name == "val_bits_per_byte":

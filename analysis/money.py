@@ -81,9 +81,7 @@ def _bars(
 ) -> Drawn:
     seen = [key for key in parts[0] if any(part[key] > 0 for part in parts)]
     with style.paper():
-        figure = style.new_figure(
-            9.6, 1.75 + 0.42 * len(runs), table.joined_labels(study.listing)
-        )
+        figure = style.new_figure(9.6, 1.75 + 0.42 * len(runs), table.joined_labels(study.listing))
         axes = figure.subplots()
         left = np.zeros(len(runs))
         widest = max(sum(part.values()) for part in parts) or 1.0
@@ -110,9 +108,7 @@ def _bars(
         return style.render(figure, stem, caption, f"{caption} {title}.")
 
 
-def _numbers(
-    axes: Axes, key: str, left: np.ndarray, width: np.ndarray, widest: float
-) -> None:
+def _numbers(axes: Axes, key: str, left: np.ndarray, width: np.ndarray, widest: float) -> None:
     """A part's share of its bar, inside it where there is room."""
     dark = key in ("compute", "vacant", "lost", "restore", "egress")
     for row, (begin, wide) in enumerate(zip(left, width, strict=True)):

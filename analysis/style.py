@@ -109,6 +109,8 @@ class Drawn:
 
 def render(figure: Figure, stem: str, caption: str, alt: str) -> Drawn:
     """The figure as SVG and PNG, without dates or versions. Call inside `paper`."""
+    figure.draw_without_rendering()  # lays out, once for both
+    figure.set_layout_engine("none")
     svg, png = io.BytesIO(), io.BytesIO()
     figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "stageout"})
     figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": "stageout"})

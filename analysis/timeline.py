@@ -38,10 +38,10 @@ def timeline_figures(study: Study) -> list[Drawn]:
     """The timeline of every arm in which something was out, or of the only run."""
     runs = [run for run in study.runs if run.had_outages] or list(study.runs[:1])
     used: set[str] = set()
-    return [timeline_figure(study, run, _stem(run, used)) for run in runs[:TIMELINES]]
+    return [timeline_figure(study, run, stem_of(run, used)) for run in runs[:TIMELINES]]
 
 
-def _stem(run: Run, used: set[str]) -> str:
+def stem_of(run: Run, used: set[str]) -> str:
     """A file name that no cell's name can lead astray."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in run.cell)
     stem = f"timeline-{plain[:64]}"

@@ -100,6 +100,7 @@ def run_all(planned: Plan, jobs: int, show: Show) -> dict[str, dict[str, Any]]:
     Raises:
         RunError: a run failed; the others are finished first.
     """
+    write_study(planned)
     todo = planned.todo()
     for run in planned.runs.values():
         if run not in todo:
@@ -114,7 +115,6 @@ def run_all(planned: Plan, jobs: int, show: Show) -> dict[str, dict[str, Any]]:
         else:
             results[run.folder] = outcome
             _finish(planned, results)
-    write_study(planned)
     if errors:
         raise errors[0]
     return {cell: folder.summary() for cell, folder in planned.cells.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from collections.abc import Callable
@@ -14,6 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from matplotlib.figure import Figure
+
+from analysis import style
 
 H, TOKENS, TRAIN_TOKENS = 20, 65_536, 1_024
 ROUND_S = 155.0
@@ -61,7 +65,9 @@ class Fake:
         folder.mkdir(parents=True)
         rows, slots, spells = self._simulate()
         summary = self._summary(rows, slots, spells) | self.summary
-        pq.write_table(pa.Table.from_pylist(rows, schema=_schema(rows[0])), folder / "steps.parquet")
+        pq.write_table(
+            pa.Table.from_pylist(rows, schema=_schema(rows[0])), folder / "steps.parquet"
+        )
         names = ["replica", "stage", "worker", "state", "start_s", "end_s"]
         columns = list(map(list, zip(*slots, strict=True)))
         pq.write_table(pa.table(columns, names=names), folder / "slots.parquet")
@@ -119,7 +125,9 @@ class Fake:
                     running[r, s] = [r, s, worker, state, a, b]
                     slots.append(running[r, s])
             out[:, 1] -= 1
-            rows.append(self._row(g, a, b, steps, len(gone), 0 if not idle else len(idle) * (S - 1)))
+            rows.append(
+                self._row(g, a, b, steps, len(gone), 0 if not idle else len(idle) * (S - 1))
+            )
         return rows, sorted(slots, key=lambda row: (row[0], row[1], row[4])), spells
 
     def _row(
@@ -261,3 +269,22 @@ def study(tmp_path: Path) -> Callable[[list[Fake]], Path]:
 @pytest.fixture
 def three() -> Callable[..., list[Fake]]:
     return quickstart
+
+
+@pytest.fixture
+def light_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures as SVG only, not laid out: a third of the time."""
+
+    def render(figure: Figure, stem: str, caption: str, alt: str) -> style.Drawn:
+        figure.set_layout_engine("none")
+        svg = io.BytesIO()
+        figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "stageout"})
+        return style.Drawn(stem, svg.getvalue(), b"\x89PNG\r\n\x1a\n", caption, alt)
+
+    monkeypatch.setattr(style, "render", render)
+
+
+@pytest.fixture(scope="session")
+def quickstart_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The quickstart as a study folder; shared, so only to be read."""
+    return write_study(tmp_path_factory.mktemp("runs") / "quickstart", quickstart())
