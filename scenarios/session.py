@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -54,7 +53,6 @@ class Session:
     _chain: str = ""
     _cost_s: float = 0.0
     _saved_s: float = field(default_factory=time.perf_counter)
-    _parent: int = field(default_factory=os.getppid)
     _metrics: TextIO | None = None
 
     @staticmethod
@@ -110,8 +108,6 @@ class Session:
 
     def train(self, told: Directive) -> StepResult | None:
         """Train a global step; nothing in a timing study."""
-        if os.getppid() != self._parent:
-            raise StoreError(f"{self.run.folder.path}: the command that began this run is gone")
         if self.trainer is None:
             return None
         trainer = self.trainer

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, connection, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -183,14 +185,23 @@ def _child(run: Run) -> Outcome:
     return attempt(run, partial(print, file=sys.stderr), lambda row: None)
 
 
-def _leave_interrupts_to_the_parent() -> None:
+def _follow_the_parent() -> None:
+    """Leave interrupts to the parent, and end when it ends, however it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    assert parent is not None, "runs in a child"
+
+    def outlive_nobody() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)  # as safe as a kill: finished steps are on disk
+
+    threading.Thread(target=outlive_nobody, daemon=True).start()
 
 
 def _in_processes(todo: list[Run], jobs: int, show: Show) -> Iterator[tuple[Run, Outcome]]:
     tails = [(run, Tail(run.folder.metrics)) for run in todo]
     with ProcessPoolExecutor(
-        jobs, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_the_parent
+        jobs, mp_context=get_context("spawn"), initializer=_follow_the_parent
     ) as pool:
         futures: dict[Future[Outcome], Run] = {pool.submit(_child, run): run for run in todo}
         try:

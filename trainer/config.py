@@ -106,7 +106,7 @@ class SparseLoCo(Strict):
         "mean_present",
         description="Divide by the senders of the stage, or by those of each coordinate.",
     )
-    lr: float = Field(4.0, gt=0, description="Outer learning rate alpha.")
+    lr: float = Field(3.0, gt=0, description="Outer learning rate alpha.")
 
 
 class Average(Strict):

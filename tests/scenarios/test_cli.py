@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -179,6 +180,23 @@ def test_an_interrupt_exits_130_and_the_same_command_continues(
     assert "the same command goes on" in talk
     assert "Traceback" not in talk
     assert len(read_rows(folder.metrics)) >= 3
+
+
+def test_a_killed_command_leaves_no_process_behind(small: Small, tmp_path: Path) -> None:
+    arms = "sweep.arms={a: {recovery.policy: [idle]}, b: {recovery.policy: [wait]}}"
+    file = str(small("per_global_step", "global_steps=400").path)
+    words = [sys.executable, "-m", "scenarios", "run", file, arms, "global_steps=400"]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    process = subprocess.Popen(
+        [*words, "--jobs", "2"], cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True
+    )
+    records = tmp_path / "runs" / "small"
+    while process.poll() is None and len(list(records.glob("*/metrics.jsonl"))) < 2:
+        time.sleep(0.05)
+    process.kill()
+    # The pipe closes when the last process that could write into it has ended.
+    assert process.communicate(timeout=10)[1] is not None
+    assert process.returncode == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("name", SHIPPED)
