@@ -29,7 +29,9 @@ from sim.strikes import PublishedRegime
 from sim.terms import Terms
 
 LONGEST_ROUND_S = 365 * 86_400.0
-"""A job that cannot finish a round for a year is given up."""
+MOST_LOSSES = 10_000
+MOST_LOSSES_OF_A_WORKER = 100
+"""A job is given up that cannot finish a round in a year, or in so many losses of its workers."""
 
 
 class StalledError(Exception):
@@ -70,11 +72,7 @@ class Job:
             pools=config.pools,
         )
         self.healthy_s = self.terms.healthy_round_s()
-        pools = [
-            (name, pool) for name, pool in config.pools.items() for _ in range(pool.workers or 0)
-        ]
-        workers = [Worker(number, name, pool) for number, (name, pool) in enumerate(pools)]
-        self.roster = Roster(self.R, self.S, workers, self.terms.restore)
+        self.roster = Roster(self.R, self.S, config.pools, self.terms.restore)
         self.ledger = Ledger(self.terms, self.roster)
         self.timeline = self.ledger.timeline
         self.regime = (
@@ -91,6 +89,7 @@ class Job:
         self._no_joins.flags.writeable = False
         self._download: Exchange | None = None
         self._losses: list[Event] = []
+        self._heard_losses = 0
         self._committed: list[GlobalStep] = []
         self._env = Clock()
         self._woke_s = 0.0
@@ -158,6 +157,7 @@ class Job:
         """The losses of this instant; once a round's exchange has begun they are the next one's."""
         now, losses = self._env.now, sorted(self._losses, key=lambda event: event.worker)
         self._losses = []
+        self._heard_losses += len(losses)
         for event in losses:
             worker = self.roster.workers[event.worker]
             if not worker.up:
@@ -207,6 +207,7 @@ class Job:
             yield from self._exchange(exchange_s)
 
     def _open(self) -> None:
+        self._heard_losses = 0
         self._joiners.clear()
         self.replicas.own.clear()
         if not self._is_calm():
@@ -255,14 +256,15 @@ class Job:
 
     def _stall(self) -> Process:
         """Nobody was able to train: wait for a slot, or a healthy round's seconds (rule 9)."""
-        self._check_patience()
-        self._take_losses(is_training=False)
         self._is_stalled = True
-        if self.regime is not None and self.regime.anyone_out:
-            yield from self._sleep(self._env.now + self.healthy_s)
-            self._count_round()
-        else:
-            yield from self._sleep(self.roster.next_ready_s())
+        while (ready_s := self.roster.next_ready_s()) > self._env.now:
+            self._take_losses(is_training=False)
+            if self.regime is not None and self.regime.anyone_out:
+                yield from self._sleep(self._env.now + self.healthy_s)
+                self._count_round()
+            else:
+                self._check_patience()
+                yield from self._sleep(ready_s)
         self._is_stalled = False
         self._join_ready()
         self.replicas.begin(self._env.now, self.roster)
@@ -350,8 +352,11 @@ class Job:
     # --- when it is hopeless ------------------------------------------------------------------
 
     def _check_patience(self) -> None:
+        most = MOST_LOSSES + MOST_LOSSES_OF_A_WORKER * len(self.roster.workers)
         if self._env.now - self.start_s > LONGEST_ROUND_S:
             raise self._stalled("a year has passed")
+        if self._heard_losses > most:
+            raise self._stalled(f"workers have been lost {most} times")
 
     def _stalled(self, why: str) -> StalledError:
         return StalledError(

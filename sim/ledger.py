@@ -2,97 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.account import Account
 from sim.config import HOUR_S
 from sim.exchange import Exchange
-from sim.pipeline import hops
 from sim.records import CLASSES, GlobalStep
 from sim.replica import Interval, ReplicaRound
 from sim.replicas import Replicas
 from sim.roster import NEVER_S, Roster, Slot
 from sim.terms import Terms
 from sim.timeline import Tile, Timeline, slot_tiles
-
-ROUNDING = 1e-8
-"""Seconds by which sums of seconds may miss, per second of simulated time."""
-COMPUTE, BOUNDARY, BUBBLE, VACANT = map(CLASSES.index, ("compute", "boundary", "bubble", "vacant"))
-
-
-class LedgerError(Exception):
-    """The engine's own accounts do not close: a bug, never the user's fault."""
-
-
-class Account:
-    """What a round came to, over the replicas booked so far."""
-
-    def __init__(self, terms: Terms, start_s: float, end_s: float) -> None:
-        self.terms, self.start_s, self.end_s = terms, start_s, end_s
-        self.seconds = np.zeros(len(CLASSES))  # by class, summed over slots
-        self.steps = np.zeros((terms.replicas, terms.stages), dtype=np.int32)
-        self.compute_s = np.zeros((terms.replicas, terms.stages))
-        self.crossings: Counter[tuple[int, int]] = Counter()
-        self.lost_crossings = 0
-        self.lost_uploads: Counter[int] = Counter()  # by stage
-        self.slack_s = ROUNDING * (1.0 + end_s)
-
-    def add(self, rows: Sequence[int], plan: ReplicaRound, tiles: Sequence[list[Tile]]) -> None:
-        """Book replicas that did the same, by the plan and the [S] tiles of one.
-
-        Raises:
-            LedgerError: a slot's seconds do not sum to the round.
-        """
-        seconds = self._seconds(plan, tiles)
-        miss_s = np.abs(seconds.sum(axis=0) - (self.end_s - self.start_s)).max()
-        if max(miss_s, -seconds.min()) > self.slack_s:
-            raise LedgerError(f"replica {rows[0]}: slot-seconds {seconds.tolist()} do not close")
-        self.seconds += len(rows) * seconds.sum(axis=1)
-        self.steps[rows], self.compute_s[rows] = plan.steps(), seconds[COMPUTE]
-        for phase in plan.kept():
-            self.crossings.update(dict.fromkeys(hops(phase.mask), len(rows) * phase.steps))
-        for phase in plan.discarded():
-            self.lost_crossings += len(rows) * phase.steps * len(hops(phase.mask))
-        self.lost_uploads.update(dict(Counter(plan.failed_uploads())))
-
-    def _seconds(self, plan: ReplicaRound, tiles: Sequence[list[Tile]]) -> NDArray[np.float64]:
-        """[class, S] seconds; steps are split into compute, boundary and bubble."""
-        seconds = np.zeros((len(CLASSES), self.terms.stages))
-        steps_s = np.zeros(self.terms.stages)
-        for stage, of_slot in enumerate(tiles):
-            for start_s, end_s, what, _ in of_slot:
-                if what == "steps":
-                    steps_s[stage] += end_s - start_s
-                else:
-                    seconds[CLASSES.index(what), stage] += end_s - start_s
-        for phase in plan.kept():
-            live, n = np.asarray(phase.mask), phase.steps
-            with_links_s, without_s = self.terms.times.of(phase.mask)
-            compute_s = self.terms.times.compute_s()
-            seconds[COMPUTE] += live * n * compute_s
-            seconds[BOUNDARY] += live * n * (with_links_s - without_s)
-            seconds[BUBBLE] += live * n * (without_s - compute_s)
-            steps_s -= live * n * phase.step_s
-        if np.abs(steps_s).max() > self.slack_s:
-            raise LedgerError(f"{steps_s.tolist()} s of steps that count were not present")
-        return seconds
-
-    def close(self, node_s: float, spare_s: float) -> None:
-        """Assert that every billed worker-second is accounted for once.
-
-        Raises:
-            LedgerError: they are not.
-        """
-        self.steps.flags.writeable = self.compute_s.flags.writeable = False
-        present_s = self.seconds.sum() - self.seconds[VACANT]
-        if abs(present_s + spare_s - node_s) > self.slack_s * self.steps.size:
-            raise LedgerError(
-                f"{node_s} worker-seconds were billed, {present_s + spare_s} worked or waited"
-            )
 
 
 class Ledger:
@@ -105,7 +29,7 @@ class Ledger:
     def __init__(self, terms: Terms, roster: Roster) -> None:
         self.terms, self.roster = terms, roster
         self.timeline = Timeline()
-        self._untidy: AbstractSet[int] = set(range(terms.replicas))  # timeline not all in `train`
+        self._stirred: set[int] = set(range(terms.replicas))  # in the last round
         self._last: GlobalStep | None = None
 
     def close(
@@ -127,10 +51,10 @@ class Ledger:
             self._last = self._again(self._last, start_s, end_s, node_s, spare_s)
             return self._last
         account = Account(self.terms, start_s, end_s)
-        hit = self.roster.odd | replicas.own.keys()
-        restless, self._untidy = hit | self._untidy, hit
-        for rows in self._alike(restless, start_s, end_s, replicas):
-            self._book(account, rows, exchange, replicas, bool(restless.intersection(rows)))
+        stirred = self.roster.changed | replicas.own.keys()
+        for rows in self._alike(stirred, start_s, end_s, replicas):
+            self._book(account, rows, exchange, replicas, stirred)
+        self._stirred, self.roster.changed = stirred, set()
         account.close(sum(node_s.values()), spare_s)
         nbytes = self._traffic(account, exchange, restore_bytes)
         self._last = GlobalStep(
@@ -178,13 +102,16 @@ class Ledger:
     # --- slots ------------------------------------------------------------------------------
 
     def _alike(
-        self, restless: AbstractSet[int], start_s: float, end_s: float, replicas: Replicas
+        self, stirred: set[int], start_s: float, end_s: float, replicas: Replicas
     ) -> Iterator[list[int]]:
         """Replicas by what happened to them, those alike together."""
-        calm = [r for r in range(self.terms.replicas) if r not in restless]
-        groups: dict[Hashable, list[int]] = {"calm": calm} if calm else {}
-        for r in sorted(restless):
+        special = self.roster.odd | stirred
+        whole = [r for r in range(self.terms.replicas) if r not in special]
+        groups: dict[Hashable, list[int]] = {"whole": whole} if whole else {}
+        for r in sorted(special):
             states = tuple(place.only_state(start_s, end_s) for place in self.roster.row(r))
+            if None in states:
+                stirred.add(r)
             is_alone = r in replicas.own or None in states
             groups.setdefault(r if is_alone else states, []).append(r)
         yield from groups.values()
@@ -195,9 +122,9 @@ class Ledger:
         rows: Sequence[int],
         exchange: Exchange,
         replicas: Replicas,
-        is_restless: bool,
+        stirred: AbstractSet[int],
     ) -> None:
-        """Book replicas that are alike, and their timelines unless they stay in `train`."""
+        """Book replicas that are alike, and their timelines where these may have changed."""
         plan = replicas[rows[0]]
         tiles = [
             slot_tiles(
@@ -206,13 +133,13 @@ class Ledger:
             for place in self.roster.row(rows[0])
         ]
         account.add(rows, plan, tiles)
-        if is_restless:
-            uploading = plan.uploading()
-            for r in rows:
-                for place, of_slot in zip(self.roster.row(r), tiles, strict=True):
-                    s = place.slot[1]
-                    own = of_slot if r == rows[0] else _of_worker(of_slot, place.log[0][2])
-                    self.timeline.add(place.slot, own, plan.end_s if s in uploading else NEVER_S)
+        uploading = plan.uploading()
+        trains_from_s = [plan.end_s if s in uploading else NEVER_S for s in range(len(tiles))]
+        for r in rows:
+            if r in stirred or r in self._stirred:
+                for s, place in enumerate(self.roster.row(r)):
+                    own = tiles[s] if r == rows[0] else _of_worker(tiles[s], place.log[0][2])
+                    self.timeline.add(place.slot, own, trains_from_s[s])
 
     def _did(self, plan: ReplicaRound, slot: Slot, exchange: Exchange) -> list[Interval]:
         """What a joined slot did: its part of the plan, and its download."""
@@ -226,15 +153,15 @@ class Ledger:
         """Bytes by kind; uploads that were begun and thrown away are billed whole."""
         sizes, both_ways = self.terms.sizes, 2 * self.terms.sizes.hop_bytes
         synced = exchange.sends.sum(axis=0) + exchange.downloads.sum(axis=0)
-        lost = account.lost_uploads.items()
         stored = self.roster.joined.sum(axis=0) * self.terms.waits
+        lost = [account.lost_uploads[stage] for stage in range(self.terms.stages)]
         return {
             "boundary": both_ways * sum(account.crossings.values()),
-            "sync": int(synced @ np.asarray(sizes.update_bytes)),
+            "sync": _bytes(synced.tolist(), sizes.update_bytes),
             "restore": restore_bytes,
-            "snapshot": int(stored @ np.asarray(sizes.state_bytes)),
+            "snapshot": _bytes(stored.tolist(), sizes.state_bytes),
             "lost_boundary": both_ways * account.lost_crossings,
-            "lost_sync": sum(count * sizes.update_bytes[stage] for stage, count in lost),
+            "lost_sync": _bytes(lost, sizes.update_bytes),
         }
 
     def _dollars(self, node_s: Mapping[str, float], nbytes: Mapping[str, int]) -> dict[str, float]:
@@ -250,3 +177,7 @@ class Ledger:
 
 def _of_worker(tiles: Sequence[Tile], worker: int) -> list[Tile]:
     return [(start_s, end_s, what, worker) for start_s, end_s, what, _ in tiles]
+
+
+def _bytes(counts: Sequence[int], each: Sequence[int]) -> int:
+    return sum(count * nbytes for count, nbytes in zip(counts, each, strict=True))

@@ -11,6 +11,7 @@ from sim.policies import Action
 from sim.roster import NEVER_S
 from sim.terms import Terms
 
+Span = tuple[float, float]
 Interval = tuple[float, float, str]
 """(start_s, end_s, state) of a slot."""
 
@@ -65,7 +66,8 @@ class ReplicaRound:
     _begun_s: float = 0.0
     _known_s: float = 0.0  # when the last lost upload that others wait for was known
     _phases: list[Phase] = field(default_factory=list)  # the attempt's steps, done and planned
-    _lost: list[tuple[float, float]] = field(default_factory=list)
+    _lost: list[Span] = field(default_factory=list)  # in this attempt
+    _lost_before: list[Span] = field(default_factory=list)  # in earlier ones
     _discarded: list[Phase] = field(default_factory=list)
     _here: list[bool] = field(default_factory=list)
     _leaves_s: list[float] = field(default_factory=list)
@@ -80,7 +82,9 @@ class ReplicaRound:
             here: [S] slots that take part.
             leaves_s: [S] announced removals.
         """
-        self._lost, self._discarded = self.lost(), self.discarded()
+        self._lost_before += self._lost_now()
+        self._discarded += self._thrown_away()
+        self._lost = []
         self._begun_s = self._known_s = t_s
         self._here, self._leaves_s = list(here), list(leaves_s)
         self._gone_s = [NEVER_S] * len(here)
@@ -96,6 +100,8 @@ class ReplicaRound:
                 self._lose_step(t_s, known_s)
         elif stage in self.uploading() and t_s < self._upload_end_s(stage):
             self._lose_upload(stage, known_s)
+        elif not self.finished and t_s < self.end_s and self.terms.stops[stage]:
+            self._stop(min(self.end_s, known_s), self.action)  # the sooner known one counts
         self._set_release()
 
     def announce(self, stage: int, t_s: float, gone_s: float) -> None:
@@ -141,13 +147,7 @@ class ReplicaRound:
 
     def discarded(self) -> list[Phase]:
         """Steps that ran and were thrown away; their traffic was real."""
-        return self._discarded if self.finished else self._discarded + self._phases
-
-    def lost(self) -> list[tuple[float, float]]:
-        """Aborted or thrown-away time, detection included; over all attempts of the round."""
-        if self.finished or not self._phases:
-            return self._lost
-        return [*self._lost_before(), (self._begun_s, self.end_s)]
+        return self._discarded + self._thrown_away()
 
     def steps(self) -> list[int]:
         """[S] inner steps of each slot that count."""
@@ -179,7 +179,8 @@ class ReplicaRound:
 
         Intervals are not yet clipped to the time the slot was present.
         """
-        found: list[Interval] = [(a, b, "lost") for a, b in self.lost()]
+        lost = self._lost_before + self._lost_now()
+        found: list[Interval] = [(a, b, "lost") for a, b in lost]
         found += [(p.start_s, p.end_s, "steps") for p in self.kept() if p.mask[stage]]
         if stage in self.uploading():
             found.append((self.end_s, self._upload_end_s(stage), "sync"))
@@ -208,8 +209,12 @@ class ReplicaRound:
         """The phase that runs at t, or the next one if t lies in a detection."""
         return next(phase for phase in self._phases if t_s < phase.end_s)
 
-    def _lost_before(self) -> list[tuple[float, float]]:
-        return [(a, b) for a, b in self._lost if b <= self._begun_s]
+    def _thrown_away(self) -> list[Phase]:
+        """The steps of an attempt that is to stop, for want of a slot that will leave."""
+        return [] if self.finished else self._phases
+
+    def _lost_now(self) -> list[Span]:
+        return [(self._begun_s, self.end_s)] if self._thrown_away() else self._lost
 
     def _lay(self, t_s: float, done: int) -> tuple[list[Phase], Action]:
         """The steps from t on, without those who are announced to leave; and how it ends."""
@@ -234,7 +239,7 @@ class ReplicaRound:
         self.end_s = self.again_s = planned[-1].end_s if planned else t_s
         if self.waits and self.terms.answer(self._here) is not Action.WAIT:
             leaving = zip(self.terms.waits, self._leaves_s, strict=True)
-            self.again_s = min(leaves_s for waits, leaves_s in leaving if waits)
+            self.again_s = max(self.end_s, min(leaves_s for waits, leaves_s in leaving if waits))
 
     def _keep(self, phase: Phase, k: int) -> int:
         """Drop the plan after k steps of a phase; steps that remain in all."""
@@ -273,6 +278,6 @@ class ReplicaRound:
     def _stop(self, known_s: float, action: Action) -> None:
         """The attempt is over, its work lost; others go on when that is known."""
         self._discarded += self._phases
-        self._lost = [*self._lost_before(), (self._begun_s, known_s)]
+        self._lost = [(self._begun_s, known_s)]
         self._phases, self.action = [], action
         self.end_s = self.again_s = known_s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -104,18 +104,21 @@ class Roster:
 
     Args:
         replicas, stages: the slots.
-        workers: by number; the first R x S sit in the slots, in order.
+        pools: their workers in file order; the first R x S sit in the slots.
         restore: stage -> (bytes, seconds) of a restore.
     """
 
     replicas: int
     stages: int
-    workers: list[Worker]
+    pools: Mapping[str, Pool]
     restore: Callable[[int], tuple[int, float]]
+    workers: list[Worker] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     """By r x S + s."""
     odd: set[int] = field(default_factory=set)
     """Replicas with a slot that is not joined or is announced to leave."""
+    changed: set[int] = field(default_factory=set)
+    """Replicas with a slot that has changed since whoever reads this cleared it."""
     spells: list[Spell] = field(default_factory=list)
     losses: int = 0
     """Losses of joined slots so far."""
@@ -129,14 +132,15 @@ class Roster:
     _since_s: float = 0.0
 
     def __post_init__(self) -> None:
+        for name, pool in self.pools.items():
+            self._up[name], self._billed_s[name] = pool.workers or 0, 0.0
+            for _ in range(pool.workers or 0):
+                self.workers.append(Worker(len(self.workers), name, pool))
         slots = self.replicas * self.stages
         if len(self.workers) < slots:
             raise ValueError(
                 f"{slots} slots need at least as many workers (got {len(self.workers)})"
             )
-        for worker in self.workers:
-            self._up[worker.zone] = self._up.get(worker.zone, 0) + 1
-            self._billed_s[worker.zone] = 0.0
         for worker in self.workers[:slots]:
             log = [(0.0, "joined", worker.number)]
             place = Place(divmod(worker.number, self.stages), worker, worker, log)
@@ -256,6 +260,7 @@ class Roster:
         to_come_s = (place.ready_s, place.unseen_until_s, place.leaves_s)
         known_s = [instant for instant in to_come_s if instant < NEVER_S]
         self.calm_from_s = max([self.calm_from_s, t_s, *known_s])
+        self.changed.add(r)
         self.joined[place.slot] = place.joined
         if all(p.joined and p.leaves_s == NEVER_S for p in self.row(r)):
             self.odd.discard(r)

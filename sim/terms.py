@@ -61,11 +61,20 @@ class Terms:
         return tuple(self.links.up.seconds(nbytes) for nbytes in self.sizes.update_bytes)
 
     @cached_property
+    def actions(self) -> tuple[Action, ...]:
+        """[S] what a replica does about a vacancy of the stage alone."""
+        view = View(self.stages)
+        return tuple(slot_action(self.policies, view, stage) for stage in range(self.stages))
+
+    @cached_property
     def waits(self) -> tuple[bool, ...]:
         """[S] whether a vacancy of the stage makes its replica wait."""
-        view = View(self.stages)
-        actions = (slot_action(self.policies, view, stage) for stage in range(self.stages))
-        return tuple(action is Action.WAIT for action in actions)
+        return tuple(action is Action.WAIT for action in self.actions)
+
+    @cached_property
+    def stops(self) -> tuple[bool, ...]:
+        """[S] whether a vacancy of the stage stops its replica."""
+        return tuple(action > Action.SKIP for action in self.actions)
 
     def answer(self, here: Sequence[bool]) -> Action:
         """What a replica does, told by who is here; [S]."""

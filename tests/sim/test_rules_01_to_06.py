@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sim.config import Pool
 from tests.sim.worlds import IDLE, MB, gone, job, live, network, rows_of, run, seconds, sizes
 
 WHOLE = [[4, 4, 4], [4, 4, 4]]
@@ -58,7 +59,6 @@ def test_rule_01_what_is_thrown_away_is_lost_and_not_in_steps() -> None:
 
 
 def test_rule_02_loss_of_an_inner_slot_under_skip() -> None:
-    a_job = job({"a": gone(0, 1, 4.0)}, rounds=1, detect_s=0.5, of=sizes(hop_bytes=1000))
     a_job = job({"a": gone(0, 1, 4.0)}, rounds=1, detect_s=0.5)
     (step,) = a_job.global_steps()
     # noticed at 4.5 in step 1, which is repeated: three steps of 2 s until 10.5, upload until 12.5
@@ -100,12 +100,33 @@ def test_rule_02_the_aborted_step_is_billed_as_lost_traffic() -> None:
 
 def test_rule_02_a_second_loss_and_one_in_the_detection() -> None:
     step = run({"a": gone(0, 1, 4.0), "b": gone(0, 2, 7.0)}, stages=4, detect_s=1.0)[0]
-    # steps of 4, 3, 2 s. Step 1 of [4, 8] is aborted; 3 s steps from 5: 5-8 aborted at 7, known at 8
+    # a step of 4 s until 4; step 1 at once lost, known at 5; one of 3 s lost at 7, known at 8
     assert step.steps[0].tolist() == [4, 1, 1, 4]
-    # 0-4, lost 4-8, then three steps of 2 s until 14
-    assert seconds(step)["lost"] == 2 * 4 + 0 + (4 - 4) + 3 + (4 - 4)
-    within = run({"a": gone(0, 1, 4.0), "b": gone(0, 2, 4.5)}, stages=4, detect_s=1.0)[0]
+    assert seconds(step)["lost"] == 4 + 4 + 3, "until 8 in stages 0 and 3, until 7 in stage 2"
+    a_job = job({"a": gone(0, 1, 4.0), "b": gone(0, 2, 4.5)}, stages=4, detect_s=1.0)
+    within = next(a_job.global_steps())
     assert within.steps[0].tolist() == [4, 1, 1, 4]
+    # known at 5 and 5.5: three steps of 2 s from 5.5
+    assert seconds(within)["lost"] == 1.5 + 1.5 + 0.5
+    assert rows_of(a_job, 0, 0)[1:3] == [(0, "lost", 4.0, 5.5), (0, "train", 5.5, 20.0)]
+
+
+def test_rule_02_what_is_known_later_holds_the_replica_longer() -> None:
+    """Two pools: the loss of stage 1 is known after 3 s, a later one of an end after 0.5 s."""
+    pools = {
+        "slow": Pool(workers=2, detect_s=3.0),
+        "fast": Pool(workers=6, detect_s=0.5),
+    }
+    script = {"a": gone(0, 1, 4.0), "b": gone(0, 2, 5.0)}
+    step = next(job(script, stages=4, pools=pools).global_steps())
+    # both known by 7, and then three steps of 2 s
+    assert step.steps[0].tolist() == [4, 1, 1, 4]
+    assert seconds(step)["lost"] == 3 + 3 + 1
+    script = {"a": gone(0, 1, 4.0), "b": gone(0, 3, 5.0)}
+    step = next(job(script, stages=4, pools=pools).global_steps())
+    # an end is known lost at 5.5: that is the end of it
+    assert step.steps[0].tolist() == [0, 0, 0, 0]
+    assert seconds(step)["lost"] == 4 + 5.5 + 5.5 + 5
 
 
 # --- 3. loss of an end, after H, in the download ---------------------------------------------
@@ -131,6 +152,22 @@ def test_rule_03_the_exchange_starts_when_the_last_one_awaited_is_known_lost() -
     assert run({"a": gone(0, 0, 11.0)}, detect_s=5.0)[0].end_s == 16.0 + 2.0
     assert run({"a": gone(0, 0, 11.0)}, detect_s=3.0)[0].end_s == 14.0 + 2.0
     assert run({"a": gone(0, 2, 11.0)}, detect_s=5.0)[0].end_s == 16.0 + 2.0
+
+
+def test_rule_03_of_two_losses_the_one_that_is_known_first_counts() -> None:
+    pools = {"slow": Pool(workers=1, detect_s=9.0), "fast": Pool(workers=5, detect_s=1.0)}
+    # stage 0 is known lost at 19, stage 2 at 12
+    script = {"slow": gone(0, 0, 10.0), "fast": gone(0, 2, 11.0)}
+    first = run(script, pools=pools)[0]
+    assert first.end_s == 14.0 + 2.0
+    assert seconds(first)["lost"] == 10 + 12 + 11
+    # in the download: stage 0 is known lost at 24, stage 2 at 16.5
+    script = {"slow": gone(0, 0, 15.0), "fast": gone(0, 2, 15.5)}
+    second = run(script, pools=pools)[1]
+    assert seconds(second)["lost"] == 0.5
+    # stage 2 is known lost at the boundary: the replica does not begin
+    script = {"slow": gone(0, 0, 15.0), "fast": gone(0, 2, 15.0)}
+    assert "lost" not in seconds(run(script, pools=pools)[1])
 
 
 def test_rule_03_a_loss_after_h_costs_the_slot_if_its_upload_is_unfinished() -> None:

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
-from sim.config import Cluster, Network, NoOutages, Outages, Pool, Recovery, Script
+from sim.config import Cluster, Network, Outages, Pool, Recovery, Script
 from sim.job import Job, JobConfig
 from sim.records import CLASSES, GlobalStep, Sizes
 
@@ -45,6 +46,9 @@ def network(hop_mbps: float = 64.0, **store: float) -> Network:
     )
 
 
+OUTAGES: TypeAdapter[Outages] = TypeAdapter(Outages)
+
+
 def job(
     script: Mapping[str, Outage] | None = None,
     *,
@@ -53,7 +57,7 @@ def job(
     steps: int = 4,
     rounds: int = 3,
     policy: Sequence[str] = ("skip", "idle"),
-    outages: Outages | None = None,
+    outages: Outages | Mapping[str, Any] | None = None,
     spares: int = 0,
     pools: Mapping[str, Pool] | None = None,
     of: Sizes | None = None,
@@ -68,7 +72,7 @@ def job(
     return Job(
         JobConfig(
             cluster=Cluster(replicas=replicas, stages=stages),
-            outages=outages or NoOutages(),
+            outages=OUTAGES.validate_python(outages or {"kind": "none"}),
             recovery=Recovery.model_validate({"policy": list(policy)}),
             pools=dict(pools or one),
             network=links or network(),

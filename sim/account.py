@@ -1,0 +1,77 @@
+"""What a round came to: seconds by class, steps, traffic. It closes, or it raises."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from sim.pipeline import hops
+from sim.records import CLASSES
+from sim.replica import ReplicaRound
+from sim.terms import Terms
+from sim.timeline import Tile
+
+ROUNDING = 1e-8
+"""Seconds by which sums of seconds may miss, per second of simulated time."""
+ROW = {name: row for row, name in enumerate(CLASSES)}
+STEPS = slice(ROW["compute"], ROW["bubble"] + 1)
+"""Rows of what a step is made of: compute, boundary, bubble."""
+
+
+class LedgerError(Exception):
+    """The engine's own accounts do not close: a bug, never the user's fault."""
+
+
+class Account:
+    """Over the replicas booked so far."""
+
+    def __init__(self, terms: Terms, start_s: float, end_s: float) -> None:
+        self.terms, self.start_s, self.end_s = terms, start_s, end_s
+        self.seconds = np.zeros(len(CLASSES))  # by class, summed over slots
+        self.steps = np.zeros((terms.replicas, terms.stages), dtype=np.int32)
+        self.compute_s = np.zeros((terms.replicas, terms.stages))
+        self.crossings: Counter[tuple[int, int]] = Counter()
+        self.lost_crossings = 0
+        self.lost_uploads: Counter[int] = Counter()  # by stage
+        self.slack_s = ROUNDING * (1.0 + end_s)
+
+    def add(self, rows: Sequence[int], plan: ReplicaRound, tiles: Sequence[list[Tile]]) -> None:
+        """Book replicas that did the same, by the plan and the [S] tiles of one.
+
+        Raises:
+            LedgerError: the seconds of a slot do not sum to the round, so that steps which
+                count were not present, or something is counted twice.
+        """
+        seconds = np.zeros((len(CLASSES), self.terms.stages))
+        for stage, of_slot in enumerate(tiles):
+            for start_s, end_s, what, _ in of_slot:
+                if what != "steps":
+                    seconds[ROW[what], stage] += end_s - start_s
+        for phase in plan.kept():
+            seconds[STEPS] += phase.steps * self.terms.times.split(phase.mask)
+            for hop in hops(phase.mask):
+                self.crossings[hop] += len(rows) * phase.steps
+        miss_s = abs(seconds.sum(axis=0) - (self.end_s - self.start_s)).max()
+        if max(miss_s, -seconds.min()) > self.slack_s:
+            raise LedgerError(f"replica {rows[0]}: slot-seconds {seconds.tolist()} do not close")
+        self.seconds += len(rows) * seconds.sum(axis=1)
+        self.steps[rows], self.compute_s[rows] = plan.steps(), seconds[ROW["compute"]]
+        for phase in plan.discarded():
+            self.lost_crossings += len(rows) * phase.steps * len(hops(phase.mask))
+        for stage in plan.failed_uploads():
+            self.lost_uploads[stage] += len(rows)
+
+    def close(self, node_s: float, spare_s: float) -> None:
+        """Assert that every billed worker-second is accounted for once.
+
+        Raises:
+            LedgerError: they are not.
+        """
+        self.steps.flags.writeable = self.compute_s.flags.writeable = False
+        present_s = self.seconds.sum() - self.seconds[ROW["vacant"]]
+        if abs(present_s + spare_s - node_s) > self.slack_s * self.steps.size:
+            raise LedgerError(
+                f"{node_s} worker-seconds were billed, {present_s + spare_s} worked or waited"
+            )

@@ -1,0 +1,169 @@
+"""Random tiny jobs of every kind of outage and policy, for property tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hypothesis import strategies as st
+
+from sim.config import Network, Outages, Pool, PoolOutages
+from sim.job import Job, StalledError
+from sim.records import GlobalStep
+from tests.sim.worlds import IDLE, SKIP, SKIP_WAIT, WAIT, job, network, sizes
+
+POLICIES = [SKIP, IDLE, WAIT, SKIP_WAIT]
+PER_STEP = {"kind": "per_global_step"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Arguments of `worlds.job`."""
+
+    replicas: int
+    stages: int
+    steps: int
+    policy: list[str]
+    pools: dict[str, Pool]
+    sizes: dict[str, Any]
+    links: Network
+    script: dict[str, Any] | None = None
+    outages: Outages | dict[str, Any] | None = None
+    seed: int = 0
+    rounds: int = 8
+
+    def job(self) -> Job:
+        return job(
+            self.script,
+            replicas=self.replicas,
+            stages=self.stages,
+            steps=self.steps,
+            rounds=self.rounds,
+            policy=self.policy,
+            pools=self.pools,
+            of=sizes(self.stages, **self.sizes),
+            links=self.links,
+            outages=self.outages,
+            seed=self.seed,
+        )
+
+    def but(self, **changes: Any) -> Case:
+        return replace(self, **changes)
+
+
+def ran(a_job: Job) -> list[GlobalStep]:
+    """Its rounds, up to a stall."""
+    found = []
+    try:
+        for step in a_job.global_steps():
+            found.append(step)
+    except StalledError:
+        pass
+    return found
+
+
+few_s = st.one_of(st.just(0.0), st.sampled_from([1.0, 2.0, 5.0]), st.floats(0.0, 20.0))
+
+
+@st.composite
+def pool(draw: Any, workers: int, lawful: bool) -> Pool:
+    """A pool of workers that last minutes."""
+    laws: dict[str, Any] = {}
+    if lawful:
+        kinds = st.one_of(
+            st.floats(0.005, 0.2),
+            st.sampled_from([0.01, 0.02, 0.05]),
+            st.floats(0.005, 0.2).map(lambda mean: {"law": "exponential", "mean": mean}),
+        )
+        laws = {"up_h": draw(kinds), "outage_h": draw(kinds)}
+    return Pool.model_validate(
+        {
+            "workers": workers,
+            "usd_per_h": draw(st.floats(0.0, 10.0)),
+            "provision_s": draw(few_s),
+            "detect_s": draw(few_s),
+            "notice_s": draw(few_s),
+            **laws,
+        }
+    )
+
+
+@st.composite
+def pools(draw: Any, slots: int, lawful: bool) -> dict[str, Pool]:
+    """One pool or two, with no, a few or many spares."""
+    workers = slots + draw(st.sampled_from([0, 0, 1, 3]))
+    first = draw(st.integers(0, workers))
+    split = {"a": first, "b": workers - first} if draw(st.booleans()) else {"a": workers}
+    return {name: draw(pool(count, lawful)) for name, count in split.items()}
+
+
+@st.composite
+def scripted(draw: Any, replicas: int, stages: int) -> dict[str, Any]:
+    """Outages in seconds and in steps; overlapping ones too."""
+    script: dict[str, Any] = {}
+    for k in range(draw(st.integers(0, 6))):
+        where = {
+            "replica": draw(st.integers(0, replicas - 1)),
+            "stage": draw(st.integers(0, stages - 1)),
+        }
+        out_s = draw(st.one_of(st.none(), st.sampled_from([1.0, 4.0, 30.0]), st.floats(0.1, 60.0)))
+        if draw(st.booleans()):
+            step = {
+                "global_step": draw(st.integers(0, 5)),
+                "inner_step": draw(st.integers(0, 4)),
+            }
+            script[f"at{k}"] = {**where, "at": step, "outage_s": out_s}
+        else:
+            gone_s = draw(st.one_of(st.integers(0, 60).map(float), st.floats(0.0, 60.0)))
+            back_s = None if out_s is None else gone_s + out_s
+            script[f"dated{k}"] = {**where, "gone_s": gone_s, "back_s": back_s}
+    return script
+
+
+@st.composite
+def per_global_step(draw: Any, stages: int) -> dict[str, Any]:
+    """The published regime."""
+    return PER_STEP | {
+        "probability": draw(st.sampled_from([0.0, 0.1, 0.5, 1.0])),
+        "duration_global_steps": draw(st.integers(1, 4)),
+        "stages": draw(st.sampled_from(["ends", "all", *(["inner"] if stages > 2 else [])])),
+        "start_step": draw(st.integers(0, 3)),
+    }
+
+
+@st.composite
+def cases(draw: Any, kinds: tuple[str, ...] = ("none", "per", "script", "pools")) -> Case:
+    """A random job."""
+    replicas, stages = draw(st.integers(1, 3)), draw(st.integers(1, 5))
+    kind = draw(st.sampled_from(kinds))
+    seconds = st.lists(st.sampled_from([0.5, 0.25, 0.1]), min_size=stages, max_size=stages)
+    nbytes = st.lists(st.integers(0, 3_000_000), min_size=stages, max_size=stages)
+    m = draw(st.sampled_from([1, 1, 2, 4]))
+    return Case(
+        replicas=replicas,
+        stages=stages,
+        steps=draw(st.integers(1, 5)),
+        policy=draw(st.sampled_from(POLICIES)),
+        pools=draw(pools(replicas * stages, kind == "pools")),
+        sizes={
+            "forward_s": tuple(draw(seconds)),
+            "backward_s": tuple(draw(seconds)),
+            "micro_batches": m,
+            "hop_bytes": draw(st.sampled_from([0, 100_000, 1_000_000])),
+            "update_bytes": tuple(draw(nbytes)),
+            "weights_bytes": tuple(draw(nbytes)),
+            "state_bytes": tuple(draw(nbytes)),
+        },
+        links=network(
+            hop_mbps=draw(st.sampled_from([8.0, 64.0, 1000.0])),
+            latency_ms=draw(st.sampled_from([0.0, 30.0])),
+            usd_per_gb=draw(st.floats(0.0, 1.0)),
+        ),
+        script=draw(scripted(replicas, stages)) if kind == "script" else None,
+        outages=PoolOutages(kind="pools")
+        if kind == "pools"
+        else draw(per_global_step(stages))
+        if kind == "per"
+        else None,
+        seed=draw(st.integers(0, 2**32 - 1)),
+    )
