@@ -110,12 +110,15 @@ def run(
 
 def finish(loaded: Loaded, folder: Path, summaries: dict[str, Any], as_json: bool) -> None:
     """Table or JSON, report, expectations."""
+    from analysis.load import AnalysisError
     from analysis.report import write_report
-
     from analysis.table import table
     from scenarios.expect import unmet
 
-    report = write_report(folder)
+    try:
+        report = write_report(folder)
+    except AnalysisError as error:
+        raise fail(str(error), FAILED) from None
     print(json.dumps(summaries, indent=2) if as_json else table(folder))
     say(f"report: {report}")
     missed = [line for cell, s in loaded.cells.items() for line in unmet(s, cell, summaries)]
@@ -180,5 +183,11 @@ def report(
 
 
 def main() -> None:
-    """Entry point."""
-    app()
+    """Entry point. What the file system refuses is one line, not a traceback."""
+    try:
+        app()
+    except BrokenPipeError:  # the reader of stdout has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        say(f"{error}. What is finished is kept; the same command goes on")
+        sys.exit(FAILED)

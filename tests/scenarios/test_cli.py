@@ -118,6 +118,16 @@ def test_bad_input_is_one_clear_line_and_exit_2(
     assert not (tmp_path.parent / "x").exists()
 
 
+def test_a_folder_that_cannot_be_used_is_one_line(stageout: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for out in ("file/runs", "/proc/runs"):
+        done = stageout("run", "scripted", "--no-train", "--out", out)
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        assert out.split("/")[-2] in done.stderr
+    assert stageout("report", "nowhere").returncode == 2
+
+
 def test_an_empty_corpus_is_told_with_its_path(
     small: Small, stageout: Command, tmp_path: Path
 ) -> None:
