@@ -172,9 +172,8 @@ def report(
     folder: Annotated[Path, typer.Argument(help="runs/<name>, or one run folder in it.")],
 ) -> None:
     """Write report.html with figures and CSV from finished runs."""
-    from analysis.report import write_report
-
     from analysis.load import AnalysisError
+    from analysis.report import write_report
 
     try:
         print(write_report(folder))
