@@ -6,6 +6,7 @@ import hashlib
 import heapq
 import math
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,38 @@ class Clock(simpy.Environment):
         callbacks = self.at(t_s, priority).callbacks
         assert callbacks is not None, "an event that is not processed has callbacks"
         callbacks.append(lambda _: action())
+
+
+class Bell:
+    """Lets one process sleep until an instant is over, or until somebody rings.
+
+    It wakes when everything else of the instant has been heard, and once for all of it (rule 12).
+    """
+
+    def __init__(self, env: Clock) -> None:
+        self.woke_s = env.now
+        self._env = env
+        self._sleeper: simpy.Process | None = None
+        self._has_rung = False
+
+    def sleep(self, t_s: float) -> Process:
+        """Until the end of the instant t, or of an earlier one in which somebody rings."""
+        if t_s > self._env.now:
+            self._sleeper = self._env.active_process
+            with suppress(simpy.Interrupt):
+                yield self._env.at(t_s, LAST) if t_s < math.inf else self._env.event()
+            self.woke_s = self._env.now
+
+    def ring(self) -> None:
+        """Wake the sleeper in this instant."""
+        if not self._has_rung:
+            self._has_rung = True
+            self._env.call_at(self._env.now, self._wake, LAST)
+
+    def _wake(self) -> None:
+        self._has_rung = False
+        if self._sleeper is not None:
+            self._sleeper.interrupt()
 
 
 def later(now_s: float, duration_s: float) -> float:

@@ -6,7 +6,6 @@ The rules of a global step are numbered as in the README.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,17 +14,19 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from sim.clock import LAST, Clock, Process, later
+from sim.clock import Bell, Clock, Process
 from sim.config import Cluster, Network, Outages, PerGlobalStep, Pool, PoolOutages, Recovery, Script
 from sim.exchange import Exchange
 from sim.ledger import Ledger
 from sim.network import links
 from sim.pipeline import StepTimes
-from sim.provider import provider, scripted
+from sim.places import NEVER_S, Place, Worker
+from sim.provider import provider
 from sim.records import Event, GlobalStep, Sizes, Spell
 from sim.replicas import Replicas
-from sim.roster import NEVER_S, Place, Roster, Worker
-from sim.strikes import PublishedRegime
+from sim.roster import Roster
+from sim.script import told_in_seconds, told_in_steps
+from sim.strikes import PublishedRegime, Strikes
 from sim.terms import Terms
 
 LONGEST_ROUND_S = 365 * 86_400.0
@@ -75,11 +76,6 @@ class Job:
         self.roster = Roster(self.R, self.S, config.pools, self.terms.restore)
         self.ledger = Ledger(self.terms, self.roster)
         self.timeline = self.ledger.timeline
-        self.regime = (
-            PublishedRegime(config.outages, config.cluster, config.seed)
-            if isinstance(config.outages, PerGlobalStep)
-            else None
-        )
         self.index = 0
         self.start_s = 0.0
         self._before_s = -NEVER_S
@@ -92,9 +88,15 @@ class Job:
         self._heard_losses = 0
         self._committed: list[GlobalStep] = []
         self._env = Clock()
-        self._woke_s = 0.0
-        self._has_rung = self._is_stalled = False
-        self._life = self._env.process(self._rounds())
+        self._bell = Bell(self._env)
+        self._is_stalled = False
+        self._strikes: Strikes | None = None
+        if isinstance(config.outages, PerGlobalStep):
+            regime = PublishedRegime(config.outages, config.cluster, config.seed)
+            self._strikes = Strikes(
+                regime, self.roster, self.terms, self._env, self._ring_if_watched
+            )
+        self._env.process(self._rounds())
         self._env.process(self._listen(self._events()))
 
     # --- the face of it ---------------------------------------------------------------------
@@ -125,7 +127,7 @@ class Job:
         """What the provider does to the workers, in time order."""
         if isinstance(self.config.outages, Script):
             pools = [worker.pool for worker in self.roster.workers]
-            return scripted(self.config.outages, self.S, pools)
+            return told_in_seconds(self.config.outages, self.S, pools)
         if isinstance(self.config.outages, PoolOutages):
             return provider(self.config.pools, self.config.seed)
         return ()
@@ -141,12 +143,12 @@ class Job:
         worker, now = self.roster.workers[event.worker], self._env.now
         if event.kind == "gone":
             self._losses.append(event)
-            self._ring()
+            self._bell.ring()
         elif event.kind == "notice":
             self.roster.notice(worker, now, event.gone_s)
             if worker.place is not None and worker.place.joined:
                 self.replicas.announce(worker.place, now)
-                self._ring()
+                self._bell.ring()
         elif not worker.up and worker.cause == event.cause:  # a script may end what never began
             self.roster.back(worker, now)
             if worker.place is None:
@@ -176,24 +178,7 @@ class Job:
     def _ring_if_watched(self) -> None:
         """A slot may be ready sooner: tell those who wait for one."""
         if self._is_stalled or self.replicas.waiting:
-            self._ring()
-
-    def _ring(self) -> None:
-        """Wake the job when all else of this instant has been heard; once (rule 12)."""
-        if not self._has_rung:
-            self._has_rung = True
-            self._env.call_at(self._env.now, self._wake, LAST)
-
-    def _wake(self) -> None:
-        self._has_rung = False
-        self._life.interrupt()
-
-    def _sleep(self, t_s: float) -> Process:
-        """Until the end of the instant t, or of an earlier one at which somebody rings."""
-        if t_s > self._env.now:
-            with suppress(simpy.Interrupt):
-                yield self._env.at(t_s, LAST) if t_s < NEVER_S else self._env.event()
-            self._woke_s = self._env.now
+            self._bell.ring()
 
     # --- rounds -----------------------------------------------------------------------------
 
@@ -212,9 +197,13 @@ class Job:
         self.replicas.own.clear()
         if not self._is_calm():
             self._join_ready()
-        self._strike()
+        if self._strikes is not None:
+            self._strikes.strike(self.index)
         self.replicas.begin(self._env.now, self.roster)
-        self._date_script()
+        if isinstance(self.config.outages, Script):
+            now, script = self._env.now, self.config.outages
+            for event in told_in_steps(script, self.index, now, self.roster, self.replicas):
+                self._env.call_at(event.t_s, partial(self._hear, event))
 
     def _join_ready(self) -> None:
         """Slots that are ready join at the boundary (rule 5)."""
@@ -233,7 +222,7 @@ class Job:
             if self._download is not None and self._is_calm():
                 until_s += self._download.download_s  # one timeout while nothing happens
             resumes_s = [self._resume_s(r) for r in self.replicas.waiting]
-            yield from self._sleep(min([until_s, *resumes_s]))
+            yield from self._bell.sleep(min([until_s, *resumes_s]))
             self._resume_waiting()
             if self._env.now >= self.replicas.release_s():
                 return self.replicas.release_s() if self.replicas.anyone_finishes() else None
@@ -259,12 +248,12 @@ class Job:
         self._is_stalled = True
         while (ready_s := self.roster.next_ready_s()) > self._env.now:
             self._take_losses(is_training=False)
-            if self.regime is not None and self.regime.anyone_out:
-                yield from self._sleep(self._env.now + self.healthy_s)
-                self._count_round()
+            if self._strikes is not None and self._strikes.regime.anyone_out:
+                yield from self._bell.sleep(self._env.now + self.healthy_s)
+                self._strikes.count_round()
             else:
                 self._check_patience()
-                yield from self._sleep(ready_s)
+                yield from self._bell.sleep(ready_s)
         self._is_stalled = False
         self._join_ready()
         self.replicas.begin(self._env.now, self.roster)
@@ -277,13 +266,14 @@ class Job:
         self._download = exchange
         while self._env.now < exchange.end_s:
             self._take_losses(is_training=False)
-            yield from self._sleep(exchange.end_s)
+            yield from self._bell.sleep(exchange.end_s)
         self._committed.append(
             self.ledger.close(self.index, self.start_s, exchange, self.replicas, self._joins())
         )
         self._before_s = self.start_s
         self.index, self.start_s = self.index + 1, exchange.end_s
-        self._count_round()
+        if self._strikes is not None:
+            self._strikes.count_round()
 
     def _is_calm(self) -> bool:
         """No slot has changed since before the last round: this one is like it."""
@@ -301,54 +291,6 @@ class Job:
         joins.flags.writeable = False
         return joins
 
-    # --- outages told in steps (rule 9) -------------------------------------------------------
-
-    def _strike(self) -> None:
-        if self.regime is None:
-            return
-        for r, s in self.regime.drawn(self.index):
-            if not self.roster.joined[r].all():
-                continue
-            place = self.roster.row(r)[s]
-            assert place.worker is not None, "a joined slot has a worker"
-            self.roster.gone(place.worker, self._env.now, "per_global_step", is_known=True)
-            if self.terms.waits[s]:
-                out_s = self.regime.outages.duration_global_steps * self.healthy_s
-                self._env.call_at(self._env.now + out_s, partial(self._take_back, place))
-            else:
-                self.regime.out((r, s))
-
-    def _count_round(self) -> None:
-        if self.regime is not None:
-            for r, s in self.regime.count_round():
-                self._take_back(self.roster.row(r)[s])
-
-    def _take_back(self, place: Place) -> None:
-        self.roster.take_back(place, self._env.now)
-        self._ring_if_watched()
-
-    def _date_script(self) -> None:
-        """Date this round's scripted losses by the plan of their replica."""
-        if not isinstance(self.config.outages, Script):
-            return
-        for name, outage in self.config.outages.script.items():
-            if outage.at is None or outage.at.global_step != self.index:
-                continue
-            worker = self.roster.workers[outage.replica * self.S + outage.stage]
-            if worker.place is None:
-                continue
-            gone_s = self.replicas[worker.place.slot[0]].planned_s(outage.at.inner_step)
-            if worker.pool.notice_s:
-                warned_s = max(self._env.now, gone_s - worker.pool.notice_s)
-                self._hear_at(Event(warned_s, worker.number, "notice", name, gone_s))
-            self._hear_at(Event(gone_s, worker.number, "gone", name))
-            if outage.outage_s is not None:
-                back_s = later(gone_s, outage.outage_s)
-                self._hear_at(Event(back_s, worker.number, "back", name))
-
-    def _hear_at(self, event: Event) -> None:
-        self._env.call_at(event.t_s, partial(self._hear, event))
-
     # --- when it is hopeless ------------------------------------------------------------------
 
     def _check_patience(self) -> None:
@@ -361,5 +303,5 @@ class Job:
     def _stalled(self, why: str) -> StalledError:
         return StalledError(
             f"global step {self.index}: nobody has been able to train since {self.start_s:.0f} s "
-            f"and {why} (simulated time {self._woke_s:.0f} s)"
+            f"and {why} (simulated time {self._bell.woke_s:.0f} s)"
         )

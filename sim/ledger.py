@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from sim.account import Account
 from sim.config import HOUR_S
 from sim.exchange import Exchange
+from sim.places import NEVER_S, Slot
 from sim.records import CLASSES, GlobalStep
 from sim.replica import Interval, ReplicaRound
 from sim.replicas import Replicas
-from sim.roster import NEVER_S, Roster, Slot
+from sim.roster import Roster
 from sim.terms import Terms
 from sim.timeline import Tile, Timeline, slot_tiles
 
@@ -105,7 +106,7 @@ class Ledger:
         self, stirred: set[int], start_s: float, end_s: float, replicas: Replicas
     ) -> Iterator[list[int]]:
         """Replicas by what happened to them, those alike together."""
-        special = self.roster.odd | stirred
+        special = self.roster.odd | stirred | self._stirred
         whole = [r for r in range(self.terms.replicas) if r not in special]
         groups: dict[Hashable, list[int]] = {"whole": whole} if whole else {}
         for r in sorted(special):

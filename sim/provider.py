@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
 from sim.clock import Clock, Process, later, stream
-from sim.config import HOUR_S, Pool, Script, law
+from sim.config import HOUR_S, Pool, law
 from sim.records import Event
 
 Emit = Callable[[Event], None]
@@ -54,25 +54,3 @@ def provider(pools: Mapping[str, Pool], seed: int) -> Iterator[Event]:
             env.step()
         yield from sorted(news, key=lambda event: event.worker)
         news.clear()
-
-
-def scripted(script: Script, stages: int, pools: Sequence[Pool]) -> list[Event]:
-    """The outages that a script dates in seconds, in time order; a worker is named by its slot.
-
-    Args:
-        pools: by worker, for the notice; a worker gets none while it is away.
-    """
-    events = []
-    back_s: dict[int, float] = {}
-    dated = [(o.gone_s, name, o) for name, o in script.script.items() if o.gone_s is not None]
-    for gone_s, name, outage in sorted(dated, key=lambda each: each[0]):
-        worker = outage.replica * stages + outage.stage
-        notice_s = pools[worker].notice_s
-        if notice_s:
-            warned_s = max(gone_s - notice_s, back_s.get(worker, 0.0))
-            events.append(Event(warned_s, worker, "notice", name, gone_s))
-        events.append(Event(gone_s, worker, "gone", name))
-        if outage.back_s is not None:
-            events.append(Event(outage.back_s, worker, "back", name))
-            back_s[worker] = outage.back_s
-    return sorted(events, key=lambda event: (event.t_s, event.worker))

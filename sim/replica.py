@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sim.pipeline import Mask
+from sim.places import NEVER_S
 from sim.policies import Action
-from sim.roster import NEVER_S
 from sim.terms import Terms
 
 Span = tuple[float, float]

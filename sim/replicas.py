@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 from sim.pipeline import Mask
+from sim.places import NEVER_S, Place
 from sim.policies import Action
 from sim.replica import ReplicaRound
-from sim.roster import NEVER_S, Place, Roster
+from sim.roster import Roster
 from sim.terms import Course, Terms
 
 

@@ -10,73 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sim.config import Pool
+from sim.places import NEVER_S, Place, Worker
 from sim.records import Spell
-
-Slot = tuple[int, int]
-LogEntry = tuple[float, str, int]
-"""(since_s, state, worker): vacant (worker -1), provision, restore, ready, joined."""
-NEVER_S = math.inf
-NOBODY = -1
-
-
-@dataclass(eq=False)
-class Worker:
-    """A machine, seen by the job."""
-
-    number: int
-    zone: str
-    pool: Pool
-    up: bool = True
-    place: Place | None = None
-    old_place: Place | None = None
-    booted_s: float = 0.0
-    gone_s: float = 0.0
-    cause: str = ""
-    leaves_s: float = NEVER_S
-    """The removal that a notice announced."""
-
-    def spell(self, back_s: float) -> Spell:
-        """The outage that ends at `back_s`."""
-        return Spell(self.number, self.zone, self.gone_s, back_s, self.cause)
-
-
-@dataclass(eq=False)
-class Place:
-    """A slot `(r, s)`: its worker, and a log of what it was since when."""
-
-    slot: Slot
-    worker: Worker | None
-    last: Worker
-    """Who trained here last; another one joins as a new worker."""
-    log: list[LogEntry]
-    joined: bool = True
-    ready_s: float = 0.0
-    known_s: float = NEVER_S
-    """When the vacancy is known, so that others may take the slot."""
-    unseen_until_s: float = 0.0
-    """Until then the job takes a lost joined worker for present."""
-
-    @property
-    def leaves_s(self) -> float:
-        """When the worker is announced to leave."""
-        return NEVER_S if self.worker is None else self.worker.leaves_s
-
-    def lost_unnoticed(self, t_s: float) -> bool:
-        """A joined worker was lost and the job has not seen it by t."""
-        return not self.joined and self.unseen_until_s > t_s
-
-    def write(self, *states: tuple[float, str]) -> None:
-        """Log states from their instants on, in place of what was planned from the first on."""
-        while self.log and self.log[-1][0] >= states[0][0]:
-            self.log.pop()
-        worker = NOBODY if self.worker is None else self.worker.number
-        self.log.extend((since_s, state, worker) for since_s, state in states)
-
-    def only_state(self, start_s: float, end_s: float) -> str | None:
-        """The state it was in all the time, None if there were more; forgets what was before."""
-        while len(self.log) > 1 and self.log[1][0] <= start_s:
-            self.log.pop(0)
-        return self.log[0][1] if len(self.log) == 1 or self.log[1][0] >= end_s else None
 
 
 class Queue:
@@ -124,7 +59,8 @@ class Roster:
     """Losses of joined slots so far."""
     calm_from_s: float = -math.inf
     """Nothing happens to a slot after this instant that is known now."""
-    _restores: list[tuple[float, int, int]] = field(default_factory=list)
+    _restores: dict[int, tuple[float, int]] = field(default_factory=dict)  # start_s, bytes
+    _restored_bytes: int = 0
     _billed_s: dict[str, float] = field(default_factory=dict)
     _up: dict[str, int] = field(default_factory=dict)
     _spare_s: float = 0.0
@@ -186,7 +122,9 @@ class Roster:
         place.worker, place.joined, place.ready_s, place.known_s = None, False, NEVER_S, known_s
         place.write((t_s, "vacant"))
         self._open.add(known_s, self._number(place))
-        self._restores = [r for r in self._restores if r[1] != worker.number or r[0] <= t_s]
+        start_s, nbytes = self._restores.pop(worker.number, (NEVER_S, 0))
+        if start_s <= t_s:
+            self._restored_bytes += nbytes
         self._look_at(place, t_s)
 
     def notice(self, worker: Worker, t_s: float, gone_s: float) -> None:
@@ -213,7 +151,7 @@ class Roster:
         """The published regime's return: the slot's worker is there at once, bytes only."""
         self._up_again(place.last, t_s, t_s)
         place.worker, place.last.place, place.ready_s = place.last, place, t_s
-        self._restores.append((t_s, place.last.number, self.restore(place.slot[1])[0]))
+        self._restored_bytes += self.restore(place.slot[1])[0]
         place.write((t_s, "ready"))
         self._look_at(place, t_s)
 
@@ -250,7 +188,7 @@ class Roster:
         start_s = max(t_s, worker.booted_s)
         place.worker, worker.place, worker.old_place = worker, place, place
         place.ready_s = start_s + restore_s
-        self._restores.append((start_s, worker.number, nbytes))
+        self._restores[worker.number] = (start_s, nbytes)
         place.write((t_s, "provision"), (start_s, "restore"), (place.ready_s, "ready"))
         self._look_at(place, t_s)
 
@@ -299,13 +237,13 @@ class Roster:
         A restore is billed whole when it begins.
         """
         self.bill(t_s)
-        begun = 0
-        if self._restores:
-            begun = sum(nbytes for start_s, _, nbytes in self._restores if start_s <= t_s)
-            self._restores = [r for r in self._restores if r[0] > t_s]
+        begun = [number for number, (start_s, _) in self._restores.items() if start_s <= t_s]
+        restored_bytes = self._restored_bytes
+        restored_bytes += sum(self._restores.pop(number)[1] for number in begun)
         billed, spare_s = self._billed_s, self._spare_s
         self._billed_s, self._spare_s = dict.fromkeys(billed, 0.0), 0.0
-        return billed, spare_s, begun
+        self._restored_bytes = 0
+        return billed, spare_s, restored_bytes
 
     def open_spells(self) -> list[Spell]:
         """Spells of workers that are away now."""

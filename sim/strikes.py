@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
-from sim.clock import stream
+from sim.clock import Clock, stream
 from sim.config import Cluster, PerGlobalStep
+from sim.places import Place, Slot
+from sim.roster import Roster
+from sim.terms import Terms
 
-Slot = tuple[int, int]
 PAGE_STEPS = 128
 
 
@@ -73,6 +78,49 @@ class PublishedRegime:
         over = [slot for slot, left in self._left.items() if left == 1]
         self._left = {slot: left - 1 for slot, left in self._left.items() if left > 1}
         return over
+
+
+class Strikes:
+    """Applies the published regime to the slots of a job.
+
+    Args:
+        returned: called when a slot is back.
+    """
+
+    def __init__(
+        self,
+        regime: PublishedRegime,
+        roster: Roster,
+        terms: Terms,
+        env: Clock,
+        returned: Callable[[], None],
+    ) -> None:
+        self.regime, self.roster, self.terms, self.env = regime, roster, terms, env
+        self._returned = returned
+        self._out_s = regime.outages.duration_global_steps * terms.healthy_round_s()
+
+    def strike(self, index: int) -> None:
+        """Take out who fails at the index. Under `wait` D rounds are so many healthy seconds."""
+        now = self.env.now
+        for r, s in self.regime.drawn(index):
+            if not self.roster.joined[r].all():
+                continue
+            place = self.roster.row(r)[s]
+            assert place.worker is not None, "a joined slot has a worker"
+            self.roster.gone(place.worker, now, "per_global_step", is_known=True)
+            if self.terms.waits[s]:
+                self.env.call_at(now + self._out_s, partial(self._take_back, place))
+            else:
+                self.regime.out((r, s))
+
+    def count_round(self) -> None:
+        """A round has passed, or a healthy round's seconds in which nobody could train."""
+        for r, s in self.regime.count_round():
+            self._take_back(self.roster.row(r)[s])
+
+    def _take_back(self, place: Place) -> None:
+        self.roster.take_back(place, self.env.now)
+        self._returned()
 
 
 def expected_degraded_share(outages: PerGlobalStep, global_steps: int | None = None) -> float:

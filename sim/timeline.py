@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from sim.places import LogEntry, Slot
 from sim.records import TRAIN_STATE
 from sim.replica import Interval
-from sim.roster import LogEntry, Slot
 
 Tile = tuple[float, float, str, int]
 """(start_s, end_s, state, worker) of a slot; worker -1 in a vacant one."""

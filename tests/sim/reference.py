@@ -2,7 +2,7 @@
 
 It shares no code with `sim` and works unlike it: a replica is followed one inner step at a time
 with the whole future known, and every second of every slot is then looked at by itself. Whole
-seconds; skip then idle, or idle; no spares, no notice, no hop time.
+seconds; every policy; no spares, no notice, no hop time.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 NEVER = 10**9
+EVERY = [True] * 9
 
 
 @dataclass
@@ -22,6 +23,7 @@ class World:
     inner_steps: int
     rounds: int
     skips: bool
+    waits: bool
     stage_s: int
     upload_s: int
     download_s: int
@@ -42,6 +44,10 @@ class Work:
     """(start_s, end_s, class, stages) in order."""
     stopped_by_s: int = -1
     """The loss that stopped it."""
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.steps)
 
 
 @dataclass
@@ -72,18 +78,17 @@ class Reference:
         found: list[Round] = []
         start_s = 0
         while len(found) < self.w.rounds:
-            joins = self.join(start_s) if found else set()
+            joins = self.join(start_s, self.slots) if found else set()
             attempts = [self.attempt(start_s)]
-            while not any(work.steps for work in attempts[-1]):
+            while not any(work.finished for work in attempts[-1]):
                 now: float = max(work.release_s for work in attempts[-1])
                 if any(work.stopped_by_s == now for work in attempts[-1]):
                     now += 0.5  # the losses of that instant have been
-                while not (new := self.join(now)):
-                    now = int(now) + 1
-                    if now > 3000:
-                        raise RuntimeError("stalled")
+                while not (new := self.join(now, self.slots)):
+                    now = self.later(now)
                 joins = {slot for slot in joins if self.is_joined(slot, now)} | new
                 attempts.append(self.attempt(int(now)))
+            joins = {(r, s) for r, s in joins if not self.waits_for(s)}
             found.append(self.close(start_s, attempts, joins))
             start_s = found[-1].end_s
         return found
@@ -111,37 +116,62 @@ class Reference:
                 return name
         return "wait"
 
-    def join(self, t: float) -> set[tuple[int, int]]:
-        """Slots that are ready at t join."""
-        joining = set()
-        for slot in self.slots:
-            if not self.is_joined(slot, t):
-                _, back_s = max(outage for outage in self.gone[slot] if outage[0] < t)
-                if back_s + self.w.provision_s + self.w.restore_s <= t:
-                    joining.add(slot)
+    def is_ready(self, slot: tuple[int, int], t: float) -> bool:
+        """At the instant t, of a slot that is not joined."""
+        _, back_s = max(outage for outage in self.gone[slot] if outage[0] < t)
+        return back_s + self.w.provision_s + self.w.restore_s <= t
+
+    def join(self, t: float, slots: list[tuple[int, int]]) -> set[tuple[int, int]]:
+        """Of these slots, those that are ready at t join."""
+        away = [slot for slot in slots if not self.is_joined(slot, t)]
+        joining = {slot for slot in away if self.is_ready(slot, t)}
         for slot in joining:
             self.joined_s[slot].append(int(t))
         return joining
 
+    def later(self, now: float) -> int:
+        if now > 3000:
+            raise RuntimeError("stalled")
+        return int(now) + 1
+
     # --- replicas -----------------------------------------------------------------------------
 
+    def is_inner(self, s: int) -> bool:
+        return 0 < s < self.w.stages - 1
+
+    def waits_for(self, s: int) -> bool:
+        return self.w.waits and not (self.w.skips and self.is_inner(s))
+
     def stops(self, live: list[bool]) -> bool:
-        inner = all(live[s] for s in (0, self.w.stages - 1))
-        return not all(live) and not (self.w.skips and inner)
+        return any(not on and not (self.w.skips and self.is_inner(s)) for s, on in enumerate(live))
 
     def attempt(self, t: int) -> list[Work]:
         return [self.follow(r, t) for r in range(self.w.replicas)]
 
     def follow(self, r: int, t: int) -> Work:
-        """One replica from t to the end of its upload, step by step."""
-        none = Work(t, [], [False] * self.w.stages)
+        """One replica from t until it has uploaded, or has stopped for this round."""
+        work, did = self.once(r, t), []
+        needed = [(r, s) for s in range(self.w.stages) if self.waits_for(s)]
+        while self.w.waits and not work.finished:
+            did += work.did
+            now: float = work.release_s + (0.5 if work.stopped_by_s == work.release_s else 0)
+            while not all(self.is_joined(x, now) or self.is_ready(x, now) for x in needed):
+                now = self.later(now)
+            self.join(now, needed)
+            work = self.once(r, int(now))
+        work.did = did + work.did
+        return work
+
+    def once(self, r: int, t: int) -> Work:
+        """One attempt of a replica, step by step."""
+        none = [False] * self.w.stages
         lost_s, live = [], []
         for s in range(self.w.stages):
             since_s = max(j for j in self.joined_s[r, s] if j <= t)
             lost_s.append(self.lost_s((r, s), since_s))
             live.append(lost_s[s] >= t or lost_s[s] + self.w.detect_s > t)
         if self.stops(live):
-            return none
+            return Work(t, [], none)
         begun, steps, did = t, [0] * self.w.stages, []
         while min(steps[s] for s in (0, -1)) < self.w.inner_steps:
             end = t + self.w.stage_s * sum(live)
@@ -152,10 +182,9 @@ class Reference:
                 live[s] = False
                 resume = max(resume, lost + self.w.detect_s)
                 if self.stops(live):
-                    did = [(begun, resume, "lost", [True] * 9)]
-                    return Work(resume, [], none.sends, did, lost)
+                    return Work(resume, [], none, [(begun, resume, "lost", EVERY)], lost)
             if resume >= 0:
-                did.append((t, resume, "lost", [True] * 9))
+                did.append((t, resume, "lost", EVERY))
                 t = resume
             else:
                 did.append((t, end, "steps", list(live)))
@@ -164,8 +193,13 @@ class Reference:
         up = t + self.w.upload_s
         did.append((t, up, "sync", list(live)))
         sends = [on and lost_s[s] >= up for s, on in enumerate(live)]
-        failed = [lost_s[s] + self.w.detect_s for s, on in enumerate(live) if on and lost_s[s] < up]
-        return Work(max([t, *failed, *([up] if any(sends) else [])]), steps, sends, did)
+        failed = sorted((lost_s[s], s) for s, on in enumerate(live) if on and not sends[s])
+        for lost, s in failed:
+            if self.waits_for(s):
+                known = lost + self.w.detect_s
+                return Work(known, [], none, [(begun, known, "lost", EVERY)], lost)
+        known = [lost + self.w.detect_s for lost, _ in failed]
+        return Work(max([t, *known, *([up] if any(sends) else [])]), steps, sends, did)
 
     # --- the round ----------------------------------------------------------------------------
 
@@ -182,7 +216,7 @@ class Reference:
         seconds: Counter[str] = Counter()
         for r, s in self.slots:
             did = [entry for works in attempts for entry in works[r].did]
-            did.append((exchange, exchange + fetched.get((r, s), 0), "sync", [True] * 9))
+            did.append((exchange, exchange + fetched.get((r, s), 0), "sync", EVERY))
             for second in range(start, end):
                 seconds[self.look(r, s, second, did)] += 1
         h = [work.steps or [0] * self.w.stages for work in last]

@@ -24,7 +24,7 @@ from tests.sim.worlds import WAIT, live, network
 
 randomly = settings(
     deadline=None,
-    max_examples=150,
+    max_examples=100,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )

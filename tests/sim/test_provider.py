@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import pytest
 
 from sim.config import Pool, Script
-from sim.provider import provider, scripted
+from sim.provider import provider
 from sim.records import Event
+from sim.script import told_in_seconds
 
 EXPONENTIAL = {"law": "exponential", "mean": 0.01}
 
@@ -96,7 +97,7 @@ def test_a_script_in_time_order_with_notice() -> None:
             },
         }
     )
-    found = scripted(script, 3, [Pool(notice_s=5.0)] * 3)
+    found = told_in_seconds(script, 3, [Pool(notice_s=5.0)] * 3)
     assert [(e.t_s, e.kind, e.cause) for e in found] == [
         (7.5, "notice", "first"),
         (12.5, "gone", "first"),
@@ -105,4 +106,4 @@ def test_a_script_in_time_order_with_notice() -> None:
         (32.0, "gone", "second"),
         (90.0, "back", "second"),
     ]
-    assert [e.kind for e in scripted(script, 3, [Pool()] * 3)] == ["gone", "back"] * 2
+    assert [e.kind for e in told_in_seconds(script, 3, [Pool()] * 3)] == ["gone", "back"] * 2

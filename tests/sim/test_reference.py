@@ -12,7 +12,14 @@ from sim.config import StageNetwork
 from sim.job import Job, StalledError
 from sim.records import GlobalStep
 from tests.sim.reference import Reference, Round, World
-from tests.sim.worlds import IDLE, MB, SKIP, gone, job, network, seconds, sizes
+from tests.sim.worlds import IDLE, MB, SKIP, SKIP_WAIT, WAIT, gone, job, network, seconds, sizes
+
+POLICIES = {
+    (True, False): SKIP,
+    (False, False): IDLE,
+    (True, True): SKIP_WAIT,
+    (False, True): WAIT,
+}
 
 
 @st.composite
@@ -36,6 +43,7 @@ def worlds(draw: Any) -> World:
         inner_steps=draw(st.integers(1, 4)),
         rounds=4,
         skips=draw(st.booleans()),
+        waits=draw(st.booleans()),
         stage_s=draw(st.integers(1, 3)),
         upload_s=draw(st.integers(1, 4)),
         download_s=draw(st.integers(1, 3)),
@@ -59,13 +67,14 @@ def engine(world: World) -> Job:
         stages=s,
         steps=world.inner_steps,
         rounds=world.rounds,
-        policy=SKIP if world.skips else IDLE,
+        policy=POLICIES[world.skips, world.waits],
         of=sizes(
             s,
             forward_s=(world.stage_s / 2,) * s,
             backward_s=(world.stage_s / 2,) * s,
             update_bytes=(12 * MB,) * s,
             weights_bytes=(12 * MB * world.restore_s // world.download_s,) * s,
+            state_bytes=(12 * MB * world.restore_s // world.download_s,) * s,
         ),
         links=network(up_mbps=96.0 / world.upload_s, down_mbps=96.0 / world.download_s).model_copy(
             update={"stages": StageNetwork(latency_ms=0.0)}

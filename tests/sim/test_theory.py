@@ -13,6 +13,7 @@ import pytest
 from sim.config import HOUR_S, PerGlobalStep, Pool, PoolOutages
 from sim.job import Job
 from sim.provider import provider
+from sim.records import GlobalStep
 from sim.strikes import PublishedRegime, expected_degraded_share
 from tests.sim.worlds import IDLE, MB, SKIP, WAIT, job, network, run, sizes
 
@@ -78,21 +79,25 @@ def test_validation_08_the_first_of_n_losses_comes_at_n_times_the_rate() -> None
     assert gap < 1.95 / math.sqrt(400), "Kolmogorov-Smirnov at 1/1000"
 
 
-def pooled_job(rounds: int, **more: float) -> Job:
-    """20 x 4 slots, rounds of two hours, 1 h to boot and 0.5 h to restore."""
+@pytest.fixture(scope="module")
+def pooled() -> tuple[Job, list[GlobalStep]]:
+    """20 x 4 slots, rounds of two hours, 1 h to boot and 0.5 h to restore; run."""
     of = sizes(4, forward_s=(225.0,) * 4, backward_s=(225.0,) * 4, weights_bytes=(1800 * MB,) * 4)
-    return job(
+    a_job = job(
         outages=PoolOutages(kind="pools"),
         replicas=20,
         stages=4,
-        rounds=rounds,
+        rounds=900,
         policy=IDLE,
         of=of,
-        pools={"a": pool(80, 24.492, 6.413, provision_s=HOUR_S, **more)},
+        pools={"a": pool(80, 24.492, 6.413, provision_s=HOUR_S)},
     )
+    return a_job, list(a_job.global_steps())
 
 
-def test_availability_of_slots_with_provisioning_and_restores() -> None:
+def test_availability_of_slots_with_provisioning_and_restores(
+    pooled: tuple[Job, list[GlobalStep]],
+) -> None:
     """Each time up spends min(up, boot) booting, and so on; Exp(up) has no memory."""
     up_h, cycle_h = 24.492, 24.492 + 6.413
     expected = {
@@ -100,7 +105,7 @@ def test_availability_of_slots_with_provisioning_and_restores() -> None:
         "provision": up_h * -math.expm1(-1.0 / up_h) / cycle_h,
         "restore": up_h * (math.exp(-1.0 / up_h) - math.exp(-1.5 / up_h)) / cycle_h,
     }
-    steps = list(pooled_job(900).global_steps())
+    steps = pooled[1]
     slots_s = 80 * steps[-1].end_s
     cycles = slots_s / HOUR_S / cycle_h
     for name, share in expected.items():
@@ -108,9 +113,8 @@ def test_availability_of_slots_with_provisioning_and_restores() -> None:
         assert abs(found - share) < SIGMAS * 1.5 * share / math.sqrt(cycles), name
 
 
-def test_validation_04_little() -> None:
-    a_job = pooled_job(900)
-    steps = list(a_job.global_steps())
+def test_validation_04_little(pooled: tuple[Job, list[GlobalStep]]) -> None:
+    a_job, steps = pooled
     wall_s = steps[-1].end_s
     away_s = [min(s.back_s, wall_s) - s.gone_s for s in a_job.spells() if math.isfinite(s.back_s)]
     mean_down = sum(step.slot_s["vacant"] for step in steps) / wall_s

@@ -1,0 +1,75 @@
+"""A machine, and a slot that it can sit in."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from sim.config import Pool
+from sim.records import Spell
+
+Slot = tuple[int, int]
+LogEntry = tuple[float, str, int]
+"""(since_s, state, worker): vacant (worker -1), provision, restore, ready, joined."""
+NEVER_S = math.inf
+NOBODY = -1
+
+
+@dataclass(eq=False)
+class Worker:
+    """A machine, seen by the job."""
+
+    number: int
+    zone: str
+    pool: Pool
+    up: bool = True
+    place: Place | None = None
+    old_place: Place | None = None
+    booted_s: float = 0.0
+    gone_s: float = 0.0
+    cause: str = ""
+    leaves_s: float = NEVER_S
+    """The removal that a notice announced."""
+
+    def spell(self, back_s: float) -> Spell:
+        """The outage that ends at `back_s`."""
+        return Spell(self.number, self.zone, self.gone_s, back_s, self.cause)
+
+
+@dataclass(eq=False)
+class Place:
+    """A slot `(r, s)`: its worker, and a log of what it was since when."""
+
+    slot: Slot
+    worker: Worker | None
+    last: Worker
+    """Who trained here last; another one joins as a new worker."""
+    log: list[LogEntry]
+    joined: bool = True
+    ready_s: float = 0.0
+    known_s: float = NEVER_S
+    """When the vacancy is known, so that others may take the slot."""
+    unseen_until_s: float = 0.0
+    """Until then the job takes a lost joined worker for present."""
+
+    @property
+    def leaves_s(self) -> float:
+        """When the worker is announced to leave."""
+        return NEVER_S if self.worker is None else self.worker.leaves_s
+
+    def lost_unnoticed(self, t_s: float) -> bool:
+        """A joined worker was lost and the job has not seen it by t."""
+        return not self.joined and self.unseen_until_s > t_s
+
+    def write(self, *states: tuple[float, str]) -> None:
+        """Log states from their instants on, in place of what was planned from the first on."""
+        while self.log and self.log[-1][0] >= states[0][0]:
+            self.log.pop()
+        worker = NOBODY if self.worker is None else self.worker.number
+        self.log.extend((since_s, state, worker) for since_s, state in states)
+
+    def only_state(self, start_s: float, end_s: float) -> str | None:
+        """The state it was in all the time, None if there were more; forgets what was before."""
+        while len(self.log) > 1 and self.log[1][0] <= start_s:
+            self.log.pop(0)
+        return self.log[0][1] if len(self.log) == 1 or self.log[1][0] >= end_s else None
