@@ -19,6 +19,9 @@ from sim.roster import Roster
 from sim.terms import Terms
 from sim.timeline import Tile, Timeline, slot_tiles
 
+LONG_ROUNDS = 2.0
+"""The timeline shows a barrier as `wait` if it is longer than this many healthy rounds."""
+
 
 class Ledger:
     """Books the rounds of a run, and keeps the timeline.
@@ -29,7 +32,7 @@ class Ledger:
 
     def __init__(self, terms: Terms, roster: Roster) -> None:
         self.terms, self.roster = terms, roster
-        self.timeline = Timeline()
+        self.timeline = Timeline(LONG_ROUNDS * terms.course(terms.whole).release_s(0.0))
         self._stirred: set[int] = set(range(terms.replicas))  # in the last round
         self._last: GlobalStep | None = None
 
@@ -53,6 +56,8 @@ class Ledger:
             return self._last
         account = Account(self.terms, start_s, end_s)
         stirred = self.roster.changed | replicas.own.keys()
+        if exchange.start_s - start_s > self.timeline.longest_barrier_s:
+            stirred |= set(range(self.terms.replicas))  # somebody kept all of them waiting
         for rows in self._alike(stirred, start_s, end_s, replicas):
             self._book(account, rows, exchange, replicas, stirred)
         self._stirred, self.roster.changed = stirred, set()

@@ -58,10 +58,12 @@ class Timeline:
     """Rows tile [0, end of the last committed round] for every slot; equal neighbours are one.
 
     `train` is the steps of a slot and, from its last one on, upload, barrier and download. What
-    else a joined slot does without losing it is `wait`: an idle replica, a restart to come.
+    else a joined slot does without losing it is `wait`: an idle replica, a restart to come, and a
+    barrier longer than `longest_barrier_s`, at which one waits for somebody's outage.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, longest_barrier_s: float) -> None:
+        self.longest_barrier_s = longest_barrier_s
         self.end_s = 0.0
         self._rows: list[Row] = []
         self._open: dict[Slot, tuple[int, str, float]] = {}
@@ -72,8 +74,10 @@ class Timeline:
         Args:
             trains_from_s: when it had trained its last step; infinite if it did not get there.
         """
-        for start_s, _, what, worker in tiles:
-            is_train = what == "steps" or (what in ("sync", "wait") and start_s >= trains_from_s)
+        for start_s, end_s, what, worker in tiles:
+            is_short = what == "sync" or end_s - start_s <= self.longest_barrier_s
+            takes_part = what in ("sync", "wait") and start_s >= trains_from_s and is_short
+            is_train = what == "steps" or takes_part
             state = TRAIN_STATE if is_train else "wait" if what == "sync" else what
             last = self._open.get(slot)
             if last is not None:

@@ -57,6 +57,17 @@ def test_rule_07_wait_restarts_the_round_when_the_last_slot_is_ready() -> None:
     assert rows_of(a_job, 1, 0) == [(3, "train", 0.0, 48.0)], "a barrier is part of the round"
 
 
+def test_rule_07_a_long_barrier_is_seen_as_a_wait() -> None:
+    a_job = job({"a": gone(0, 1, 7.0, 50.0)}, policy=WAIT, detect_s=1.0, provision_s=1.0, rounds=2)
+    first, second = a_job.global_steps()
+    assert (first.end_s, second.end_s) == (72.0, 88.0)  # restored at 56, a round of 16 from there
+    assert rows_of(a_job, 1, 0) == [
+        (3, "train", 0.0, 14.0),
+        (3, "wait", 14.0, 70.0),
+        (3, "train", 70.0, 88.0),
+    ]
+
+
 def test_rule_07_a_second_loss_while_waiting_makes_it_wait_for_both() -> None:
     script = {"a": gone(0, 1, 7.0, 10.0), "b": gone(0, 0, 12.0, 20.0)}
     step = run(script, policy=WAIT, detect_s=1.0, provision_s=1.0)[0]
