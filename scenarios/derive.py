@@ -15,7 +15,7 @@ def timed_sizes(scenario: Scenario) -> Sizes:
     """The timed job in plain numbers: seconds from FLOPs, bytes from shapes."""
     model, stages = scenario.timed_model(), scenario.cluster.stages
     of = trainer_sizes.sizes(model, stages, scenario.method)
-    work = scenario.work
+    work, boundary = scenario.work, scenario.method.boundary
     tokens = scenario.timed_sequences() * model.seq
     if work.stage_seconds is not None:
         forward_s = _per_stage(work.stage_seconds.forward_s, stages)
@@ -25,14 +25,19 @@ def timed_sizes(scenario: Scenario) -> Sizes:
         per_token_s = tokens / work.micro_batches / flops_per_s
         forward_s = tuple(flops * per_token_s for flops in of.forward_flops_per_token)
         backward_s = tuple(flops * per_token_s for flops in of.backward_flops_per_token)
+    per_token = [
+        trainer_sizes.boundary_bytes_per_token(model, boundary, replica)
+        for replica in range(scenario.cluster.replicas)
+    ]
     return Sizes(
         forward_s=forward_s,
         backward_s=backward_s,
         micro_batches=work.micro_batches,
         tokens=tokens,
-        hop_bytes=tokens * of.boundary_bytes_per_token,
+        hop_bytes=tokens * max(map(max, per_token)),
+        both_ways_bytes=tuple(tokens * (there + back) for there, back in per_token),
         update_bytes=of.upload_bytes,
-        weights_bytes=of.weight_bytes,
+        weights_bytes=of.restore_bytes,
         state_bytes=of.state_bytes,
     )
 

@@ -30,7 +30,7 @@ def scenario_numbers(scenario: Scenario) -> dict[str, Any]:
     usd_per_s = sum((p.workers or 0) * p.usd_per_h for p in job.config.pools.values()) / HOUR_S
     healthy_bytes = {
         "hop": sizes.hop_bytes,
-        "boundary": 2 * sizes.hop_bytes * len(hops(full)) * job.R * job.config.inner_steps,
+        "boundary": sizes.both_ways(range(job.R)) * len(hops(full)) * job.config.inner_steps,
         "sync": job.R * job.R * sum(sizes.update_bytes),
     }
     healthy_usd = job.healthy_s * usd_per_s + (
@@ -40,7 +40,7 @@ def scenario_numbers(scenario: Scenario) -> dict[str, Any]:
     return {
         "workers": workers,
         "slots": job.R * job.S,
-        "timed_parameters": sum(trainer_sizes.parameters(model, job.S)),
+        "timed_parameters": sum(trainer_sizes.parameters(model, job.S, scenario.method.boundary)),
         "proxy": scenario.is_proxy,
         "tokens_per_global_step": round_tokens,
         "tokens": round_tokens * scenario.global_steps,

@@ -21,7 +21,7 @@ def train_flops(scenario: Scenario, global_steps: int) -> float:
     if scenario.train is None:
         return 0.0
     model, stages = scenario.train.shape(), scenario.cluster.stages
-    forward = sum(trainer_sizes.forward_flops_per_token(model, stages))
+    forward = sum(trainer_sizes.forward_flops_per_token(model, stages, scenario.method.boundary))
     tokens = scenario.train.inner.sequences * model.seq
     inner_steps = global_steps * scenario.method.inner_steps * scenario.cluster.replicas
     return 3.0 * forward * tokens * inner_steps

@@ -37,7 +37,7 @@ class Account:
         self.steps = np.zeros((terms.replicas, terms.stages), dtype=np.int32)
         self.compute_s = np.zeros((terms.replicas, terms.stages))
         self.crossings: Counter[tuple[int, int]] = Counter()
-        self.lost_crossings = 0
+        self.hop_bytes = self.lost_hop_bytes = 0
         self.lost_uploads: Counter[int] = Counter()  # by stage
         self.slack_s = ROUNDING * (1.0 + end_s)
 
@@ -53,10 +53,12 @@ class Account:
             raise LedgerError(f"replica {rows[0]}: slot-seconds {seconds.tolist()} do not close")
         self.seconds += len(rows) * seconds.sum(axis=1)
         self.steps[rows], self.compute_s[rows] = plan.steps(), seconds[COMPUTE]
+        hop_bytes = self.terms.sizes.both_ways(rows)
         for phase in plan.kept():
             self.crossings.update(dict.fromkeys(hops(phase.mask), len(rows) * phase.steps))
+            self.hop_bytes += hop_bytes * phase.steps * len(hops(phase.mask))
         for phase in plan.discarded():
-            self.lost_crossings += len(rows) * phase.steps * len(hops(phase.mask))
+            self.lost_hop_bytes += hop_bytes * phase.steps * len(hops(phase.mask))
         self.lost_uploads.update(dict(Counter(plan.failed_uploads())))
 
     def _seconds(self, plan: ReplicaRound, tiles: Sequence[list[Tile]]) -> NDArray[np.float64]:
@@ -224,16 +226,16 @@ class Ledger:
 
     def _traffic(self, account: Account, exchange: Exchange, restore_bytes: int) -> dict[str, int]:
         """Bytes by kind; uploads that were begun and thrown away are billed whole."""
-        sizes, both_ways = self.terms.sizes, 2 * self.terms.sizes.hop_bytes
+        sizes = self.terms.sizes
         synced = exchange.sends.sum(axis=0) + exchange.downloads.sum(axis=0)
         lost = account.lost_uploads.items()
         stored = self.roster.joined.sum(axis=0) * self.terms.waits
         return {
-            "boundary": both_ways * sum(account.crossings.values()),
+            "boundary": account.hop_bytes,
             "sync": int(synced @ np.asarray(sizes.update_bytes)),
             "restore": restore_bytes,
             "snapshot": int(stored @ np.asarray(sizes.state_bytes)),
-            "lost_boundary": both_ways * account.lost_crossings,
+            "lost_boundary": account.lost_hop_bytes,
             "lost_sync": sum(count * sizes.update_bytes[stage] for stage, count in lost),
         }
 

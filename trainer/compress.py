@@ -6,7 +6,7 @@ Works on the flat vector of a stage. Source: SparseLoCo, arXiv 2508.15706, and i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -25,10 +25,12 @@ class Encoded:
 
     index: int64[kept], places in the flat vector, each at most once.
     value: float32[kept], after quantisation.
+    codes: int64[4], how often each 2-bit code occurs; zeros at full width.
     """
 
     index: Tensor
     value: Tensor
+    codes: Tensor
 
     @property
     def kept(self) -> int:
@@ -66,6 +68,7 @@ class Compressor:
         self._groups = [
             _group(blocks, kept_of_chunk(length, density)) for length, blocks in by_length.items()
         ]
+        self._tensor = torch.cat([group.tensor for group in self._groups])
 
     def encode(self, vector: Tensor) -> Encoded:
         """What travels of a flat vector, float32[parameters of the stage]."""
@@ -75,10 +78,30 @@ class Compressor:
         ]
         index = torch.cat(indices)
         value = vector[index]
-        if self.bits == 2:
-            tensor = torch.cat([group.tensor for group in self._groups])
-            value = dequantise(*quantise(value, tensor, self.tensors), tensor)
-        return Encoded(index, value)
+        if self.bits != 2:
+            return Encoded(index, value, torch.zeros(CODES, dtype=torch.long))
+        codes, mu, table = quantise(value, self._tensor, self.tensors)
+        read = dequantise(codes, mu, table, self._tensor)
+        return Encoded(index, read, codes.bincount(minlength=CODES))
+
+    def clip_to_median(self, uploads: Sequence[Encoded]) -> list[Tensor]:
+        """The values of uploads, each tensor scaled by min(1, median norm / own norm).
+
+        The median of an even number of senders is the mean of the middle two. Returns
+        float32[kept] per upload.
+        """
+        norms = torch.stack([self._norms(upload.value) for upload in uploads])
+        median = norms.quantile(0.5, dim=0)
+        scale = torch.where(norms > median, median / norms, 1.0).float()
+        return [
+            upload.value * of_tensor[self._tensor]
+            for upload, of_tensor in zip(uploads, scale, strict=True)
+        ]
+
+    def _norms(self, value: Tensor) -> Tensor:
+        """L2 norm of what an upload holds of each tensor, float64[tensor]."""
+        squares = value.double().square()
+        return squares.new_zeros(self.tensors).index_add_(0, self._tensor, squares).sqrt()
 
 
 def _group(blocks: list[tuple[Tensor, int]], keep: int) -> _Group:

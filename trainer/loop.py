@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils import deterministic
 
 from trainer import checkpoint
-from trainer.boundary import codec
+from trainer.boundary import codec, of_replica
 from trainer.config import Method, Train
 from trainer.data import load_corpus
 from trainer.directive import Directive
@@ -51,6 +51,7 @@ class StepResult:
     forward_calls: forward passes of each slot, counted by hooks; evaluation apart.
     hop_tokens: tokens that went over each hop (from stage, to stage) forward, all replicas.
     kept_values: values in the upload of each slot, counted in the upload.
+    code_counts: int64[4], how often each 2-bit code was sent, all slots; zeros if none are.
     """
 
     train_loss: float
@@ -58,6 +59,7 @@ class StepResult:
     forward_calls: NDArray[np.int64]
     hop_tokens: dict[Hop, int]
     kept_values: NDArray[np.int64]
+    code_counts: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -99,12 +101,13 @@ class Trainer:
         self.committed = 0
         model = train.shape()
         self._seq = model.seq
-        boundary = codec(model, method.boundary)
+        boundary = codec(model, method.boundary, stages, seed, rescale=train.rescale_survivors)
         self.model = Pipeline(model, stages, boundary)
         initialise(self.model, seed, model.layers)
         total = method.inner_steps * global_steps
+        links = [of_replica(boundary, model, method.boundary, r) for r in range(replicas)]
         self.replicas = [
-            Replica(r, model, stages, train.inner, boundary, total) for r in range(replicas)
+            Replica(r, model, stages, train.inner, link, total) for r, link in enumerate(links)
         ]
         self.outer = outer_method(method.outer, self.model.shapes)
         self._memory = self.outer.init(self.model.flat, replicas)
@@ -137,7 +140,7 @@ class Trainer:
             for r, replica in enumerate(self.replicas)
         ]
         local = [replica.local for replica in self.replicas]
-        anchor, memory, kept = self.outer.step(self.model.flat, local, directive.sends, memory)
+        anchor, memory, sent = self.outer.step(self.model.flat, local, directive.sends, memory)
         if not all(bool(theta.isfinite().all()) for theta in anchor):
             last = self.method.inner_steps - 1
             raise NonFiniteLoss("anchor", directive.index, last, None)
@@ -149,7 +152,8 @@ class Trainer:
             train_tokens=tokens,
             forward_calls=np.stack([done.forward_calls for done in rounds]),
             hop_tokens=dict(sorted(sum((done.hops for done in rounds), Counter()).items())),
-            kept_values=kept,
+            kept_values=sent.kept,
+            code_counts=sent.codes,
         )
 
     @torch.no_grad()
@@ -247,6 +251,7 @@ class Trainer:
         return {
             "model": self.train.shape().model_dump(mode="json"),
             "inner": self.train.inner.model_dump(mode="json"),
+            "rescale_survivors": self.train.rescale_survivors,
             "method": self.method.model_dump(mode="json"),
             "replicas": len(self.replicas),
             "stages": len(self.model.stages),

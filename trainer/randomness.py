@@ -12,6 +12,8 @@ class Purpose(IntEnum):
 
     INIT = 1
     BATCH = 2
+    BASIS = 3
+    TABLE = 4
 
 
 def generator(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:

@@ -62,7 +62,7 @@ def learning_rate(inner: Inner, step: int, total: int) -> float:
     The step is counted over the whole job, so a slot that was away meets the schedule where the
     others are. Step `warmup` (rounded) has the peak, the last one `final` times it.
     """
-    warmup = round(inner.warmup * total)
+    warmup = inner.warmup_of(total)
     if step < warmup:
         return inner.lr * (step + 1) / warmup
     progress = (step - warmup) / max(1, total - 1 - warmup)

@@ -36,7 +36,7 @@ def test_counts_are_those_of_the_mask(make_trainer: MakeTrainer, directive: Make
     hops = {(0, 1): 6, (1, 2): 4, (2, 3): 4 + 2, (0, 2): 2, (0, 3): 1, (1, 3): 2}
     assert done.hop_tokens == {hop: count * tokens for hop, count in hops.items()}
     assert done.train_tokens == 9 * tokens
-    kept = np.array(kept_values(trainer.train.shape(), 4, trainer.method.outer))
+    kept = np.array(kept_values(trainer.train.shape(), 4, trainer.method))
     assert np.array_equal(done.kept_values, kept * (np.array(steps) == H))
     assert done.train_loss == pytest.approx(math.log(300), rel=0.02)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from trainer.compress import Compressor
-from trainer.config import Average, Model, SparseLoCo
+from trainer.config import Average, Boundary, Method, Model, SparseLoCo
 from trainer.outer import outer_method
 from trainer.sizes import Shape, kept_values, parameters, tensor_shapes
 
@@ -40,7 +40,7 @@ def test_all_kept_at_full_width_after_one_step_of_sgd_is_an_averaged_gradient_st
     for s, count in enumerate(COUNT):
         mean = torch.stack([gradients[m][s] for m in range(4)]).mean(0)
         torch.testing.assert_close(found[s], theta[s] - 2.0 * 0.1 * mean, rtol=1e-5, atol=1e-6)
-        assert counts[:, s].tolist() == [count] * 4
+        assert counts.kept[:, s].tolist() == [count] * 4
         assert all(state[m][s].abs().max() < 1e-6 for m in range(4))
 
 
@@ -102,7 +102,7 @@ def test_a_stage_that_nobody_sends_stays(config: SparseLoCo | Average) -> None:
     assert torch.equal(found[1], theta[1])
     assert not torch.equal(found[0], theta[0])
     assert not torch.equal(found[2], theta[2])
-    assert np.array_equal(counts > 0, sends)
+    assert np.array_equal(counts.kept > 0, sends)
 
 
 def test_who_does_not_send_keeps_its_error_feedback() -> None:
@@ -170,15 +170,15 @@ def test_average_is_the_mean_of_those_present() -> None:
     mean = (local[0][0] + local[2][0]) / 2
     torch.testing.assert_close(found[0], theta[0] + 0.5 * (mean - theta[0]))
     assert state == []
-    assert counts.tolist() == [COUNT, [0, *COUNT[1:]], COUNT]
+    assert counts.kept.tolist() == [COUNT, [0, *COUNT[1:]], COUNT]
 
 
 @pytest.mark.parametrize("config", [SparseLoCo(density=0.07), Average(name="average")])
 def test_counts_are_the_arithmetic(config: SparseLoCo | Average) -> None:
     model = Model(d=66, layers=4, heads=1, ffn=70, seq=4, vocab=129)
-    method = outer_method(config, tensor_shapes(model, 3))
+    method = outer_method(config, tensor_shapes(model, 3, Boundary()))
     draw = np.random.default_rng(6)
-    count = list(parameters(model, 3))
+    count = list(parameters(model, 3, Boundary()))
     theta, local = vectors(draw, count), [vectors(draw, count)]
     _, _, counts = method.step(theta, local, np.ones((1, 3), dtype=bool), method.init(theta, 1))
-    assert tuple(counts[0].tolist()) == kept_values(model, 3, config)
+    assert tuple(counts.kept[0].tolist()) == kept_values(model, 3, Method(outer=config))

@@ -27,9 +27,9 @@ def sequences(h: int) -> Tensor:
 
 
 def new_replica(inner: Inner = INNER) -> tuple[Replica, list[Tensor]]:
-    agreed = Pipeline(MODEL, 4, codec(MODEL, Boundary()))
+    agreed = Pipeline(MODEL, 4, codec(MODEL, Boundary(), 4, 0))
     initialise(agreed, 0, MODEL.layers)
-    return Replica(0, MODEL, 4, inner, codec(MODEL, Boundary()), TOTAL), agreed.flat
+    return Replica(0, MODEL, 4, inner, codec(MODEL, Boundary(), 4, 0), TOTAL), agreed.flat
 
 
 def steps(*per_stage: int) -> NDArray[np.int32]:
@@ -45,8 +45,8 @@ def train(replica: Replica, anchor: list[Tensor], *per_stage: int, round_: int =
 
 def plain_adamw(anchor: list[Tensor], count: int, inner: Inner) -> list[Tensor]:
     """AdamW by its formulas, in float64 but for the model's own gradients."""
-    model = Pipeline(MODEL, 1, codec(MODEL, Boundary()))
-    cut = Pipeline(MODEL, 4, codec(MODEL, Boundary()))
+    model = Pipeline(MODEL, 1, codec(MODEL, Boundary(), 1, 0))
+    cut = Pipeline(MODEL, 4, codec(MODEL, Boundary(), 4, 0))
     for flat, theta in zip(cut.flat, anchor, strict=True):
         flat.copy_(theta)
     weights = {n: p for s in range(4) for n, p in cut.named(s).items()}
