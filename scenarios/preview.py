@@ -114,10 +114,9 @@ def training_time(planned: Plan, jobs: int, out: Path) -> dict[str, Any]:
     """Trained steps of the runs that are not finished, and the seconds they will take here."""
     todo = [run.scenario for run in planned.todo() if run.scenario.train is not None]
     flops_per_s, source = measured_speed(out)
-    each_s = sorted((train_flops(s, s.global_steps) / flops_per_s for s in todo), reverse=True)
-    lanes = [0.0] * max(1, min(jobs, len(each_s)))
-    for seconds in each_s:  # as the processes will take them
-        lanes[lanes.index(min(lanes))] += seconds
+    each_s = [train_flops(s, s.global_steps) / flops_per_s for s in todo]
+    at_most = [min(jobs, s.cluster.replicas) for s in todo]  # a replica keeps one process busy
+    alone_s = [seconds / most for seconds, most in zip(each_s, at_most, strict=True)]
     return {
         "runs": len(todo),
         "finished_before": len(planned.runs) - len(planned.todo()),
@@ -125,8 +124,8 @@ def training_time(planned: Plan, jobs: int, out: Path) -> dict[str, Any]:
         "trained_inner_steps": sum(
             s.global_steps * s.method.inner_steps * s.cluster.replicas for s in todo
         ),
-        "jobs": len(lanes),
-        "seconds": max(lanes),
+        "jobs": min(jobs, sum(at_most)),
+        "seconds": max(sum(each_s) / jobs, *alone_s, 0.0),
         "source": source,
     }
 

@@ -28,9 +28,10 @@ def train_flops(scenario: Scenario, global_steps: int) -> float:
 
 
 def remember_speed(run: Run, out: Path) -> None:
-    """Keep the FLOP/s of a run that has just ended, evaluation and checkpoints included."""
+    """Keep the FLOP/s of a process of a run that has just ended, evaluation and checkpoints
+    included."""
     told = json.loads((run.folder.path / "env.json").read_text("utf-8"))
-    spent_s = sum(told["measured_s"].values())
+    spent_s = told["process_s"]
     flops = train_flops(run.scenario, run.scenario.global_steps - told["trained_from"])
     if flops and spent_s:
         write_atomically(out / SPEED_FILE, json.dumps({"flops_per_s": flops / spent_s}))

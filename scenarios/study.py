@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import active_children, get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from scenarios.consistency import NO_FAILURE
@@ -154,7 +155,12 @@ def write_study(planned: Plan) -> None:
 Outcome = dict[str, Any] | RunError
 
 
-def attempt(run: Run, tell: Callable[[str], None], on_row: Callable[..., None]) -> Outcome:
+def attempt(
+    run: Run,
+    tell: Callable[[str], None],
+    on_row: Callable[..., None],
+    processes: Callable[[], int],
+) -> Outcome:
     """Execute a run; what may go wrong in the field becomes a RunError with one line."""
     from scenarios.run import execute  # brings torch if anything is trained
     from sim.job import StalledError
@@ -163,10 +169,11 @@ def attempt(run: Run, tell: Callable[[str], None], on_row: Callable[..., None]) 
     in_the_field: tuple[type[Exception], ...] = (StalledError, StoreError, OSError, MemoryError)
     if run.scenario.train is not None:
         from trainer.replica import NonFiniteLoss
+        from trainer.workers import WorkerDied
 
-        in_the_field += (NonFiniteLoss,)
+        in_the_field += (NonFiniteLoss, WorkerDied)
     try:
-        return execute(run, tell, on_row)
+        return execute(run, tell, on_row, processes)
     except CorpusError as error:
         return RunError(str(error), exit_code=2)
     except in_the_field as error:
@@ -176,11 +183,12 @@ def attempt(run: Run, tell: Callable[[str], None], on_row: Callable[..., None]) 
 def _in_this_process(todo: list[Run], jobs: int, show: Show) -> Iterator[tuple[Run, Outcome]]:
     for run in todo:
         on_row = partial(show.row, run.cell, run.scenario.global_steps)
-        yield run, attempt(run, show.tell, on_row)
+        yield run, attempt(run, show.tell, on_row, lambda: jobs)
 
 
-def _child(run: Run) -> Outcome:
-    return attempt(run, partial(print, file=sys.stderr), lambda row: None)
+def _child(run: Run, allowance: Path) -> Outcome:
+    tell = partial(print, file=sys.stderr)
+    return attempt(run, tell, lambda row: None, lambda: int(allowance.read_text()))
 
 
 def _leave_interrupts_to_the_parent() -> None:
@@ -188,13 +196,25 @@ def _leave_interrupts_to_the_parent() -> None:
 
 
 def _in_processes(todo: list[Run], jobs: int, show: Show) -> Iterator[tuple[Run, Outcome]]:
+    """Runs side by side. While fewer than `jobs` are left, each gets more processes; it learns of
+    them through a file, at its next global step."""
     tails = [(run, Tail(run.folder.metrics)) for run in todo]
-    with ProcessPoolExecutor(
-        jobs, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_the_parent
-    ) as pool:
-        futures: dict[Future[Outcome], Run] = {pool.submit(_child, run): run for run in todo}
+    with (
+        TemporaryDirectory() as folder,
+        ProcessPoolExecutor(
+            min(jobs, len(todo)),
+            mp_context=get_context("spawn"),
+            initializer=_leave_interrupts_to_the_parent,
+        ) as pool,
+    ):
+        allowance = Path(folder) / "processes"
+        write_atomically(allowance, str(max(1, jobs // len(todo))))
+        futures: dict[Future[Outcome], Run] = {
+            pool.submit(_child, run, allowance): run for run in todo
+        }
         try:
             while futures:
+                write_atomically(allowance, str(max(1, jobs // len(futures))))
                 ended, _ = wait(futures, timeout=POLL_S, return_when=FIRST_COMPLETED)
                 for run, tail in tails:
                     row = tail.newest()

@@ -1,10 +1,10 @@
-"""One copy of the model: its local AdamW steps between two outer steps."""
+"""The local AdamW steps of a replica between two outer steps."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +16,7 @@ from torch import Tensor, nn
 from trainer.boundary import Codec
 from trainer.config import Inner, Model
 from trainer.model import Hop, Pipeline
-from trainer.outer import Vectors
-
-ADAM_PARTS = ("step", "exp_avg", "exp_avg_sq")
+from trainer.state import ReplicaState, Vectors, bind
 
 
 class NonFiniteLoss(RuntimeError):
@@ -33,9 +31,14 @@ class NonFiniteLoss(RuntimeError):
             f"non-finite {what} at global step {global_step}, inner step {inner_step}, {who}: "
             f"try a lower learning rate, or start again from the last checkpoint"
         )
+        self.what = what
         self.global_step = global_step
         self.inner_step = inner_step
         self.replica = replica
+
+    def __reduce__(self) -> tuple[type[NonFiniteLoss], tuple[str, int, int, int | None]]:
+        """It crosses process borders."""
+        return NonFiniteLoss, (self.what, self.global_step, self.inner_step, self.replica)
 
 
 @dataclass
@@ -71,15 +74,14 @@ def learning_rate(inner: Inner, step: int, total: int) -> float:
 
 
 class Replica:
-    """Local parameters and moments of one replica; nothing else of it lives anywhere.
+    """A copy of the model that does inner steps: of one replica at a time, on that one's state.
 
-    index: its number, for errors. total: inner steps of the whole job, for the schedule.
+    total: inner steps of the whole job, for the schedule.
     """
 
-    def __init__(
-        self, index: int, model: Model, stages: int, inner: Inner, codec: Codec, total: int
-    ) -> None:
-        self.index = index
+    def __init__(self, model: Model, stages: int, inner: Inner, codec: Codec, total: int) -> None:
+        self.index: int  # by `take`
+        self.state: ReplicaState
         self.inner = inner
         self.total = total
         self.pipeline = Pipeline(model, stages, codec)
@@ -110,10 +112,15 @@ class Replica:
 
         return count
 
-    def join(self, stage: int) -> None:
-        """A worker takes the stage: its moments and step counters start afresh."""
-        for parameter in self.pipeline.named(stage).values():
-            self.optimizer.state.pop(parameter, None)
+    def take(self, index: int, state: ReplicaState, codec: Codec) -> None:
+        """Become replica `index`: its parameters and moments are changed in place from now on."""
+        self.index, self.state = index, state
+        self.pipeline.codec = codec
+        bind(self.pipeline, state.local)
+        for stage, shapes in enumerate(self.pipeline.shapes):
+            tensors = self.pipeline.named(stage)
+            for name, adam in state.adam(stage, shapes).items():
+                self.optimizer.state[tensors[name]] = adam
 
     def train(
         self,
@@ -123,7 +130,7 @@ class Replica:
         first: int,
         batch: Callable[[int], Tensor],
     ) -> LocalRound:
-        """The inner steps of one global step, from the anchor; the result stays in `local`.
+        """The inner steps of one global step, from the anchor; the result is in `state`.
 
         steps: int[S]; stage s takes part in the inner steps h < steps[s].
         first: inner steps of the job before this global step.
@@ -144,31 +151,6 @@ class Replica:
         if not all(bool(flat.isfinite().all()) for flat in self.pipeline.flat):
             raise NonFiniteLoss("parameter", global_step, int(steps.max()) - 1, self.index)
         return self._round
-
-    @property
-    def local(self) -> Vectors:
-        """theta_m: the local parameters, per stage."""
-        return self.pipeline.flat
-
-    def moments(self) -> dict[str, Tensor]:
-        """Adam's state by "tensor name/part"; zeros where a stage has not trained since a join."""
-        found: dict[str, Tensor] = {}
-        for name, parameter in self._named().items():
-            state = self.optimizer.state.get(parameter) or _untrained(parameter)
-            found |= {f"{name}/{part}": state[part] for part in ADAM_PARTS}
-        return found
-
-    def load_moments(self, moments: Mapping[str, Tensor]) -> None:
-        """Take over what `moments` gave."""
-        for name, parameter in self._named().items():
-            state = {part: moments[f"{name}/{part}"].clone() for part in ADAM_PARTS}
-            self.optimizer.state[parameter] = state
-
-    def _named(self) -> dict[str, nn.Parameter]:
-        stages = range(len(self.pipeline.stages))
-        return {
-            name: parameter for s in stages for name, parameter in self.pipeline.named(s).items()
-        }
 
     def _set_learning_rate(self, rate: float) -> None:
         for group in self.optimizer.param_groups:
@@ -198,12 +180,3 @@ class Replica:
         if norm > self.inner.clip:
             torch._foreach_mul_(gradients, self.inner.clip / norm)
         return norm
-
-
-def _untrained(parameter: Tensor) -> dict[str, Tensor]:
-    """What AdamW starts from; a first step from here gives the bits of one from no state."""
-    return {
-        "step": torch.zeros((), dtype=torch.float32),
-        "exp_avg": torch.zeros_like(parameter, requires_grad=False),
-        "exp_avg_sq": torch.zeros_like(parameter, requires_grad=False),
-    }

@@ -1,0 +1,162 @@
+"""What one process does of a global step, on the state that all processes of a run share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils import deterministic
+
+from trainer.boundary import codec, of_replica
+from trainer.config import Method, Train
+from trainer.data import Corpus
+from trainer.directive import Directive
+from trainer.memory import Cutter, Memory, Shipped
+from trainer.model import Pipeline
+from trainer.outer import Counts, OuterMethod, outer_method
+from trainer.replica import LocalRound, NonFiniteLoss, Replica
+from trainer.state import State, bind, lay_out
+
+EVALUATION_SEQUENCES = 16
+"""Held-out sequences in one forward pass; more of tiny's logits than that leave the cache."""
+
+
+def setup_torch(threads: int = 1) -> None:
+    """Make torch reproducible and choose its threads: once per process, before a Trainer.
+
+    Second moments of rare tokens decay into denormal numbers, which are slow; they become zero.
+    """
+    torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)
+    torch.use_deterministic_algorithms(True)
+    # it would write NaN over every fresh tensor, to catch reads that we do not make
+    deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined] # not in stubs
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What is trained, in full: equal jobs and Directives give equal bits."""
+
+    train: Train
+    method: Method
+    replicas: int
+    stages: int
+    global_steps: int
+    seed: int
+    corpus: Corpus
+
+
+class Part(NamedTuple):
+    """A part of an evaluation: some held-out sequences through some stages."""
+
+    live: tuple[int, ...]
+    first: int
+
+
+class Worker:
+    """One process's hands. Which of them does what changes no bit of the result.
+
+    memory: holds the state; None: it is made.
+    """
+
+    def __init__(self, job: Job, memory: Memory | None = None) -> None:
+        self.job = job
+        self._seq = job.train.shape().seq
+        shape, stages = job.train.shape(), job.stages
+        link = codec(
+            shape, job.method.boundary, stages, job.seed, rescale=job.train.rescale_survivors
+        )
+        self._links = [of_replica(link, shape, job.method.boundary, r) for r in range(job.replicas)]
+        self.model = Pipeline(shape, stages, link)
+        self.shapes = self.model.shapes
+        self.outer = outer_method(job.method.outer, [])  # to remember and to forget only
+        rows = len(self.outer.init([torch.empty(0)] * stages, job.replicas))
+        if memory is None:
+            wanted = Cutter()
+            lay_out(wanted, self.shapes, job.replicas, rows)
+            memory = Memory(wanted.nbytes)
+        self.memory = memory
+        self.state: State = lay_out(Cutter(memory), self.shapes, job.replicas, rows)
+        bind(self.model, self.state.anchor)
+        total = job.method.inner_steps * job.global_steps
+        self.replica = Replica(shape, stages, job.train.inner, link, total)
+        held_out = job.corpus.held_out(job.train.eval_sequences, shape.seq)
+        self.held_out = torch.from_numpy(held_out)
+        self._stage_outer = cache(self._make_stage_outer)
+
+    @staticmethod
+    def join(job: Shipped, memory: Memory, threads: int) -> Worker:
+        """Another process's hands."""
+        setup_torch(threads)
+        return Worker(job.open(), memory)
+
+    def train(self, told: Directive, replicas: Sequence[int]) -> list[LocalRound]:
+        """The inner steps of some replicas. Raises NonFiniteLoss of the first that has one."""
+        rounds = []
+        for r in replicas:
+            self.replica.take(r, self.state.replicas[r], self._links[r])
+            rounds.append(
+                self.replica.train(
+                    self.state.anchor,
+                    told.steps[r],
+                    told.index,
+                    told.index * self.job.method.inner_steps,
+                    partial(self._batch, r, told.index),
+                )
+            )
+        return rounds
+
+    def agree(self, sends: NDArray[np.bool_], index: int, stages: Sequence[int]) -> list[Counts]:
+        """The outer step of some stages; `state.fresh` is their next anchor.
+
+        The step of one stage looks at no other stage. sends: bool[R, S].
+
+        Raises NonFiniteLoss.
+        """
+        counts = []
+        for s in stages:
+            state = self.state
+            (theta,), memory, sent = self._stage_outer(s).step(
+                [state.anchor[s]],
+                [[replica.local[s]] for replica in state.replicas],
+                sends[:, s : s + 1],
+                [[row[s]] for row in state.memory],
+            )
+            if not bool(theta.isfinite().all()):
+                raise NonFiniteLoss("anchor", index, self.job.method.inner_steps - 1, None)
+            state.fresh[s].copy_(theta)
+            for row, (remembered,) in zip(state.memory, memory, strict=True):
+                if remembered is not row[s]:
+                    row[s].copy_(remembered)
+            counts.append(sent)
+        return counts
+
+    @torch.no_grad()
+    def evaluate(self, parts: Sequence[Part]) -> list[float]:
+        """Nats of each part of an evaluation of the anchor, summed over its sequences."""
+        nats = []
+        for live, first in parts:
+            sequences = self.held_out[first : first + EVALUATION_SEQUENCES]
+            nats.append(self.model.loss(sequences, live).item() * len(sequences))
+        return nats
+
+    def _make_stage_outer(self, stage: int) -> OuterMethod:
+        return outer_method(self.job.method.outer, [self.shapes[stage]])
+
+    def _batch(self, replica: int, global_step: int, inner_step: int) -> Tensor:
+        return torch.from_numpy(
+            self.job.corpus.batch(
+                self.job.train.inner.sequences,
+                self._seq,
+                seed=self.job.seed,
+                replica=replica,
+                global_step=global_step,
+                inner_step=inner_step,
+            )
+        )
