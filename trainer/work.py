@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils import deterministic
 
-from trainer.boundary import codec, of_replica
+from trainer.boundary import Codec, codec, of_replica
 from trainer.config import Method, Train
 from trainer.data import Corpus
 from trainer.directive import Directive
@@ -63,6 +63,7 @@ class Worker:
     """One process's hands. Which of them does what changes no bit of the result.
 
     memory: holds the state; None: it is made.
+    links: the codec of each replica.
     """
 
     def __init__(self, job: Job, memory: Memory | None = None) -> None:
@@ -72,7 +73,9 @@ class Worker:
         link = codec(
             shape, job.method.boundary, stages, job.seed, rescale=job.train.rescale_survivors
         )
-        self._links = [of_replica(link, shape, job.method.boundary, r) for r in range(job.replicas)]
+        self.links: list[Codec] = [
+            of_replica(link, shape, job.method.boundary, r) for r in range(job.replicas)
+        ]
         self.model = Pipeline(shape, stages, link)
         self.shapes = self.model.shapes
         self.outer = outer_method(job.method.outer, [])  # to remember and to forget only
@@ -100,7 +103,7 @@ class Worker:
         """The inner steps of some replicas. Raises NonFiniteLoss of the first that has one."""
         rounds = []
         for r in replicas:
-            self.replica.take(r, self.state.replicas[r], self._links[r])
+            self.replica.take(r, self.state.replicas[r], self.links[r])
             rounds.append(
                 self.replica.train(
                     self.state.anchor,

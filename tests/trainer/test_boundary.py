@@ -274,9 +274,8 @@ def test_numbers_that_cross_are_tokens_times_width(
 ) -> None:
     boundary = Boundary(codec=name, ratio=0.25, weak_replicas=[1])  # type: ignore[arg-type]
     trainer = make_trainer(boundary=boundary)
-    weighing = [Weighing(replica.pipeline.codec) for replica in trainer.replicas]
-    for replica, link in zip(trainer.replicas, weighing, strict=True):
-        replica.pipeline.codec = link
+    weighing = [Weighing(link) for link in trainer.worker.links]
+    trainer.worker.links[:] = weighing
     done = trainer.step(directive(0, MASK))
     tokens = 2 * 8  # sequences x seq
     assert done.hop_tokens == {(0, 1): 4 * tokens, (0, 2): 2 * tokens} | {
@@ -364,7 +363,7 @@ def test_a_trainer_hands_the_option_to_its_replicas(
     make_trainer: Callable[..., Trainer], directive: Callable[..., Directive]
 ) -> None:
     trainer = make_trainer(rescale_survivors=True)
-    assert all(r.pipeline.codec.residual.rescale for r in trainer.replicas)
+    assert all(link.residual.rescale for link in trainer.worker.links)
     plain = make_trainer()
     for each in (trainer, plain):
         each.step(directive(0, MASK))
