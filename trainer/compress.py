@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -46,6 +47,10 @@ class _Group:
     keep: int  # values kept of each chunk
     tensor: Tensor  # int64[kept]: the tensor that each kept value is of, chunk by chunk
 
+    def chunks(self, vector: Tensor) -> Tensor:
+        """Its values, float32[chunk, place]."""
+        return vector.index_select(0, self.index.view(-1)).view(self.index.shape)
+
 
 class Compressor:
     """Top-k per chunk, then 2 bits or 32 per kept value; its tables are built once per stage.
@@ -73,7 +78,7 @@ class Compressor:
     def encode(self, vector: Tensor) -> Encoded:
         """What travels of a flat vector, float32[parameters of the stage]."""
         indices = [
-            group.index.gather(1, largest(vector[group.index], group.keep)).flatten()
+            group.index.gather(1, largest(group.chunks(vector), group.keep)).flatten()
             for group in self._groups
         ]
         index = torch.cat(indices)
@@ -142,7 +147,7 @@ def _pieces(places: Tensor, most: int) -> list[tuple[Tensor, int]]:
 
 
 def largest(chunks: Tensor, keep: int) -> Tensor:
-    """Positions of the `keep` largest magnitudes of each chunk: int64[chunk, keep].
+    """Positions of the `keep` largest magnitudes of each chunk, ascending: int64[chunk, keep].
 
     chunks: float32[chunk, place], finite. Of equal magnitudes the earlier place wins: the key is
     the magnitude's bits, which order like the number, then the place counted backwards. Without
@@ -150,9 +155,14 @@ def largest(chunks: Tensor, keep: int) -> Tensor:
     """
     length = chunks.shape[1]
     backwards = torch.arange(RUN - 1, RUN - 1 - length, -1, device=chunks.device)
-    magnitude = chunks.abs().view(torch.int32).to(torch.int64)
-    keys = (magnitude << POSITION_BITS).bitwise_or_(backwards)
-    return RUN - 1 - keys.topk(keep, dim=1, sorted=False).values.bitwise_and_(RUN - 1)
+    keys = chunks.abs().view(torch.int32).to(torch.int64)
+    keys.bitwise_left_shift_(POSITION_BITS).bitwise_or_(backwards)
+    if not keys.is_cpu:
+        best = keys.topk(keep, dim=1, sorted=False).values.bitwise_and_(RUN - 1)
+        return (RUN - 1 - best).sort(dim=1).values
+    found = keys.numpy()  # numpy partitions and sorts with vector instructions: four times as fast
+    found.partition(length - keep, axis=1)
+    return torch.from_numpy(np.sort(RUN - 1 - (found[:, length - keep :] & (RUN - 1)), axis=1))
 
 
 def quantise(value: Tensor, tensor: Tensor, tensors: int) -> tuple[Tensor, Tensor, Tensor]:
