@@ -21,7 +21,7 @@ from trainer import checkpoint
 from trainer.config import Method, Train
 from trainer.data import load_corpus
 from trainer.directive import Directive
-from trainer.memory import Shipped
+from trainer.shared import Shipped
 from trainer.model import Hop, initialise
 from trainer.outer import Counts
 from trainer.replica import LocalRound

@@ -17,7 +17,7 @@ from trainer.boundary import Codec, codec, of_replica
 from trainer.config import Method, Train
 from trainer.data import Corpus
 from trainer.directive import Directive
-from trainer.memory import Cutter, Memory, Shipped
+from trainer.shared import Cutter, Memory, Shipped
 from trainer.model import Pipeline
 from trainer.outer import Counts, OuterMethod, outer_method
 from trainer.replica import LocalRound, NonFiniteLoss, Replica

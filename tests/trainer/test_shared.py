@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from trainer.memory import ALIGNMENT, Cutter, Memory, Shipped
+from trainer.shared import ALIGNMENT, Cutter, Memory, Shipped
 
 
 @dataclass(frozen=True)
