@@ -21,10 +21,10 @@ from trainer import checkpoint
 from trainer.config import Method, Train
 from trainer.data import load_corpus
 from trainer.directive import Directive
-from trainer.shared import Shipped
 from trainer.model import Hop, initialise
 from trainer.outer import Counts
 from trainer.replica import LocalRound
+from trainer.shared import Shipped
 from trainer.sizes import forward_flops_per_token
 from trainer.work import EVALUATION_SEQUENCES, Job, Part, Worker, setup_torch
 from trainer.workers import Crew

@@ -17,10 +17,10 @@ from trainer.boundary import Codec, codec, of_replica
 from trainer.config import Method, Train
 from trainer.data import Corpus
 from trainer.directive import Directive
-from trainer.shared import Cutter, Memory, Shipped
 from trainer.model import Pipeline
 from trainer.outer import Counts, OuterMethod, outer_method
 from trainer.replica import LocalRound, NonFiniteLoss, Replica
+from trainer.shared import Cutter, Memory, Shipped
 from trainer.state import State, bind, lay_out
 
 EVALUATION_SEQUENCES = 16
