@@ -55,6 +55,8 @@ def _model(scenario: Scenario) -> Iterator[Problem]:
         except ValueError as error:
             yield loc, str(error)
             return
+    if scenario.train is not None and scenario.train.stage_drop and stages < 3:
+        yield ("train", "stage_drop"), f"needs an inner stage: three stages (got {stages})"
 
 
 def _work(scenario: Scenario) -> Iterator[Problem]:

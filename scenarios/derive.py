@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from scenarios.schema import Scenario
 from sim.config import NoOutages, Pool, Recovery
 from sim.job import JobConfig
 from sim.records import Sizes
 from trainer import sizes as trainer_sizes
+from trainer.config import OnReturn
 
 
 def timed_sizes(scenario: Scenario) -> Sizes:
@@ -37,9 +39,18 @@ def timed_sizes(scenario: Scenario) -> Sizes:
         hop_bytes=tokens * max(map(max, per_token)),
         both_ways_bytes=tuple(tokens * (there + back) for there, back in per_token),
         update_bytes=of.upload_bytes,
-        weights_bytes=of.restore_bytes,
+        weights_bytes=_restore_bytes(scenario, of),
         state_bytes=of.state_bytes,
     )
+
+
+def _restore_bytes(scenario: Scenario, of: trainer_sizes.Sizes) -> tuple[int, ...]:
+    """What a slot that joins loads: with `on_return.adam: peer` both moments too; what it keeps,
+    it has."""
+    if scenario.train is None or scenario.train.on_return.adam != "peer":
+        return of.restore_bytes
+    moments = [2 * trainer_sizes.FP32_BYTES * count for count in of.parameters]
+    return tuple(sum(pair) for pair in zip(of.restore_bytes, moments, strict=True))
 
 
 def _per_stage(given: float | Sequence[float], stages: int) -> tuple[float, ...]:
@@ -72,5 +83,12 @@ def no_failure(scenario: Scenario) -> Scenario:
         name: Pool(workers=pool.workers, usd_per_h=pool.usd_per_h)
         for name, pool in scenario.pools.items()
     }
-    changes = {"outages": NoOutages(), "recovery": Recovery(), "expect": {}, "pools": pools}
+    changes: dict[str, Any] = {
+        "outages": NoOutages(),
+        "recovery": Recovery(),
+        "expect": {},
+        "pools": pools,
+    }
+    if scenario.train is not None:
+        changes["train"] = scenario.train.model_copy(update={"on_return": OnReturn()})
     return scenario.model_copy(update=changes)

@@ -157,8 +157,11 @@ def check_coupling(g: GlobalStep, r: StepResult | None, expected: Expected) -> N
         raise CouplingError(f"{where}: computing seconds are not steps x the slot's time")
     if r is None:
         return
-    if not np.array_equal(r.forward_calls, g.steps):
-        raise CouplingError(f"{where}: forward calls\n{r.forward_calls}\nagainst steps\n{g.steps}")
+    if not np.array_equal(r.forward_calls + r.dropped, g.steps):
+        raise CouplingError(
+            f"{where}: forward calls\n{r.forward_calls}\nand dropped ones\n{r.dropped}\n"
+            f"against steps\n{g.steps}"
+        )
     tokens = expected.train_tokens
     crossed = {hop: count * tokens for hop, count in g.crossings.items() if count}
     if r.hop_tokens != crossed:

@@ -101,6 +101,19 @@ class Inner(Strict):
         return round(self.warmup * total)
 
 
+class OnReturn(Strict):
+    """What a slot that joins starts with beside the anchor."""
+
+    adam: Literal["zero", "keep", "peer"] = Field(
+        "zero",
+        description="Moments and step counters: fresh; its own, if it is the same worker; or those "
+        "of another replica.",
+    )
+    error_feedback: Literal["zero", "keep"] = Field(
+        "zero", description="Of SparseLoCo: fresh, or its own if it is the same worker."
+    )
+
+
 class Train(Strict):
     """The model that really learns.
 
@@ -115,6 +128,15 @@ class Train(Strict):
     rescale_survivors: bool = Field(
         False,
         description="While stages are skipped, live blocks write layers / live layers times more.",
+    )
+    on_return: OnReturn = Field(
+        default_factory=OnReturn, description="What a slot that joins starts with."
+    )
+    stage_drop: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Chance of an inner step to leave an inner stage out on purpose.",
     )
 
     @model_validator(mode="before")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -14,55 +12,26 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from trainer import checkpoint
 from trainer.config import Method, Train
 from trainer.data import load_corpus
 from trainer.directive import Directive
-from trainer.model import Hop, initialise
+from trainer.model import initialise
 from trainer.outer import Counts
 from trainer.replica import LocalRound
+from trainer.results import Evaluation, StepResult
 from trainer.shared import Shipped
 from trainer.sizes import forward_flops_per_token
+from trainer.state import ReplicaState
 from trainer.work import EVALUATION_SEQUENCES, Job, Part, Worker, setup_torch
 from trainer.workers import Crew
 
+NEW_WORKER = 2
+"""In `joins`; 1 is the same worker."""
+
 __all__ = ["Evaluation", "StepResult", "Trainer", "setup_torch"]
-
-
-@dataclass(frozen=True, eq=False)
-class StepResult:
-    """What one global step did. Arrays are [replica, stage].
-
-    train_loss: mean nats per predicted token over what took part; NaN when nobody did.
-    train_tokens: tokens trained, each once however many stages it went through.
-    forward_calls: forward passes of each slot, counted by hooks; evaluation apart.
-    hop_tokens: tokens that went over each hop (from stage, to stage) forward, all replicas.
-    kept_values: values in the upload of each slot, counted in the upload.
-    code_counts: int64[4], how often each 2-bit code was sent, all slots; zeros if none are.
-    """
-
-    train_loss: float
-    train_tokens: int
-    forward_calls: NDArray[np.int64]
-    hop_tokens: dict[Hop, int]
-    kept_values: NDArray[np.int64]
-    code_counts: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The anchor on the held-out sequences.
-
-    val_loss: nats per token. val_bits_per_byte: the same per byte of the text predicted.
-    skip_stage_loss: per inner stage, nats per token when that stage is skipped.
-    """
-
-    val_loss: float
-    val_bits_per_byte: float
-    skip_stage_loss: dict[int, float]
 
 
 class Trainer:
@@ -148,16 +117,7 @@ class Trainer:
         _copy(self.state.anchor, self.state.fresh)
         self.committed += 1
         self._whole = True
-        tokens = sum(done.tokens for done in rounds)
-        nats = math.fsum(done.nats for done in rounds)
-        return StepResult(
-            train_loss=nats / tokens if tokens else math.nan,
-            train_tokens=tokens,
-            forward_calls=np.stack([done.forward_calls for done in rounds]),
-            hop_tokens=dict(sorted(sum((done.hops for done in rounds), Counter()).items())),
-            kept_values=np.concatenate([counts.kept for counts in sent], axis=1),
-            code_counts=np.sum([counts.codes for counts in sent], axis=0),
-        )
+        return StepResult.of(rounds, sent)
 
     def evaluate(self) -> Evaluation:
         """The anchor on the held-out sequences, whole and with each inner stage skipped."""
@@ -207,12 +167,28 @@ class Trainer:
     # --- the parts of a global step -----------------------------------------------------------
 
     def _join(self, directive: Directive) -> None:
-        joins = directive.joins > 0
-        for r, s in np.argwhere(joins):
-            self.state.replicas[r].forget(s)
-        memory = self.worker.outer.join(self.state.memory, joins)
+        """Give slots that join what `on_return` says; the parameters are the anchor's anyhow."""
+        joins, keep = directive.joins, self.train.on_return
+        is_new = joins == NEW_WORKER
+        for r, s in np.argwhere(is_new if keep.adam == "keep" else joins > 0):
+            peer = self._peer(directive, s) if keep.adam == "peer" else None
+            if peer is None:
+                self.state.replicas[r].forget(s)
+            else:
+                self.state.replicas[r].remember(s, peer)
+        forgets = is_new if keep.error_feedback == "keep" else joins > 0
+        memory = self.worker.outer.join(self.state.memory, forgets)
         for row, new in zip(self.state.memory, memory, strict=True):
             _copy(row, new)
+
+    def _peer(self, directive: Directive, stage: int) -> ReplicaState | None:
+        """The first replica that works on the stage in this round, has not just joined it itself,
+        and has trained it."""
+        for r, replica in enumerate(self.state.replicas):
+            works = directive.steps[r, stage] > 0 and directive.joins[r, stage] == 0
+            if works and replica.has_trained(stage):
+                return replica
+        return None
 
     def _train(self, directive: Directive) -> list[LocalRound]:
         return self.crew.split(
@@ -256,6 +232,8 @@ class Trainer:
             "model": self.train.shape().model_dump(mode="json"),
             "inner": self.train.inner.model_dump(mode="json"),
             "rescale_survivors": self.train.rescale_survivors,
+            "on_return": self.train.on_return.model_dump(mode="json"),
+            "stage_drop": self.train.stage_drop,
             "method": self.method.model_dump(mode="json"),
             "replicas": len(self.state.replicas),
             "stages": len(self.state.anchor),

@@ -14,6 +14,7 @@ class Purpose(IntEnum):
     BATCH = 2
     BASIS = 3
     TABLE = 4
+    DROP = 5
 
 
 def generator(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:

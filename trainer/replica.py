@@ -54,9 +54,21 @@ class LocalRound:
     """Tokens that went over each hop, forward."""
     forward_calls: NDArray[np.int64] = field(init=False)
     """int64[S]: how often each stage really ran forward, by its hook."""
+    dropped: NDArray[np.int64] = field(init=False)
+    """int64[S]: how often a live stage was left out on purpose."""
 
     def __post_init__(self) -> None:
         self.forward_calls = np.zeros(self.stages, dtype=np.int64)
+        self.dropped = np.zeros(self.stages, dtype=np.int64)
+
+    def drop(self, live: list[int], stage: int, tokens: int) -> None:
+        """Account for an inner step that leaves an inner stage out: the clock knows nothing of it,
+        so tokens that go around the stage stand for tokens over the two hops by way of it."""
+        at = live.index(stage)
+        before, after = live[at - 1], live[at + 1]
+        self.dropped[stage] += 1
+        self.hops.update({(before, stage): tokens, (stage, after): tokens})
+        self.hops.subtract({(before, after): tokens})
 
 
 def learning_rate(inner: Inner, step: int, total: int) -> float:
@@ -129,12 +141,14 @@ class Replica:
         global_step: int,
         first: int,
         batch: Callable[[int], Tensor],
+        drop: Callable[[int], int | None] = lambda h: None,
     ) -> LocalRound:
         """The inner steps of one global step, from the anchor; the result is in `state`.
 
         steps: int[S]; stage s takes part in the inner steps h < steps[s].
         first: inner steps of the job before this global step.
         batch: the sequences of inner step h, int64[batch, time + 1].
+        drop: the inner stage to leave out of inner step h, if it is live; None: none.
 
         Raises NonFiniteLoss, before the step that would have spoiled the parameters.
         """
@@ -145,7 +159,11 @@ class Replica:
         for h in range(int(steps.max(initial=0))):
             live = [int(s) for s in np.flatnonzero(steps > h)]
             self._set_learning_rate(learning_rate(self.inner, first + h, self.total))
-            what = self._inner_step(batch(h), live)
+            sequences, left_out = batch(h), drop(h)
+            if left_out in live:
+                self._round.drop(live, left_out, _predicted(sequences))
+                live = [s for s in live if s != left_out]
+            what = self._inner_step(sequences, live)
             if what is not None:
                 raise NonFiniteLoss(what, global_step, h, self.index)
         if not all(bool(flat.isfinite().all()) for flat in self.pipeline.flat):
@@ -168,7 +186,7 @@ class Replica:
         if not math.isfinite(self._clip()):
             return "gradient"
         self.optimizer.step()
-        predicted = sequences.shape[0] * (sequences.shape[1] - 1)
+        predicted = _predicted(sequences)
         self._round.tokens += predicted
         self._round.nats += nats * predicted
         return None
@@ -180,3 +198,8 @@ class Replica:
         if norm > self.inner.clip:
             torch._foreach_mul_(gradients, self.inner.clip / norm)
         return norm
+
+
+def _predicted(sequences: Tensor) -> int:
+    """Tokens that a loss over sequences, int64[batch, time + 1], is about."""
+    return sequences.shape[0] * (sequences.shape[1] - 1)

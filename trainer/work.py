@@ -19,6 +19,7 @@ from trainer.data import Corpus
 from trainer.directive import Directive
 from trainer.model import Pipeline
 from trainer.outer import Counts, OuterMethod, outer_method
+from trainer.randomness import Purpose, generator
 from trainer.replica import LocalRound, NonFiniteLoss, Replica
 from trainer.shared import Cutter, Memory, Shipped
 from trainer.state import State, bind, lay_out
@@ -67,6 +68,8 @@ class Worker:
     """
 
     def __init__(self, job: Job, memory: Memory | None = None) -> None:
+        if job.train.stage_drop and job.stages < 3:
+            raise ValueError(f"stage_drop needs an inner stage (got {job.stages} stages)")
         self.job = job
         self._seq = job.train.shape().seq
         shape, stages = job.train.shape(), job.stages
@@ -111,6 +114,7 @@ class Worker:
                     told.index,
                     told.index * self.job.method.inner_steps,
                     partial(self._batch, r, told.index),
+                    partial(self._drop, r, told.index),
                 )
             )
         return rounds
@@ -148,6 +152,16 @@ class Worker:
             sequences = self.held_out[first : first + EVALUATION_SEQUENCES]
             nats.append(self.model.loss(sequences, live).item() * len(sequences))
         return nats
+
+    def _drop(self, replica: int, global_step: int, inner_step: int) -> int | None:
+        """The inner stage that `stage_drop` leaves out of an inner step; of all inner ones, so
+        that outages re-deal no draw, and for a smaller chance a subset of the steps."""
+        chance = self.job.train.stage_drop
+        if not chance:
+            return None
+        stream = generator(self.job.seed, Purpose.DROP, replica, global_step, inner_step)
+        stage = int(stream.integers(1, self.job.stages - 1))
+        return stage if stream.random() < chance else None
 
     def _make_stage_outer(self, stage: int) -> OuterMethod:
         return outer_method(self.job.method.outer, [self.shapes[stage]])
