@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scenarios.derive import job_config
+from scenarios.memory import machine_bytes, needed_bytes
 from scenarios.schema import Scenario
 from scenarios.speed import measured_speed, train_flops
 from scenarios.study import Plan
@@ -127,6 +128,8 @@ def training_time(planned: Plan, jobs: int, out: Path) -> dict[str, Any]:
         "jobs": min(jobs, sum(at_most)),
         "seconds": max(sum(each_s) / jobs, *alone_s, 0.0),
         "source": source,
+        "memory_bytes": needed_bytes(todo, jobs),
+        "machine_bytes": machine_bytes(),
     }
 
 
@@ -171,7 +174,7 @@ def size(nbytes: float) -> str:
 
 
 def training_in_words(told: dict[str, Any]) -> str:
-    """One line on what will be trained."""
+    """What will be trained, and the memory it takes."""
     if not told["runs"]:
         return f"nothing to train ({told['finished_before']} runs finished before)"
     minutes = told["seconds"] / 60
@@ -179,5 +182,8 @@ def training_in_words(told: dict[str, Any]) -> str:
         f"trains {told['runs']} runs, {told['trained_global_steps']:,} global steps, "
         f"{told['trained_inner_steps']:,} inner steps; about {minutes:.1f} min here in "
         f"{told['jobs']} processes ({told['source']}); "
-        f"{told['finished_before']} runs finished before"
+        f"{told['finished_before']} runs finished before\n"
+        f"memory about {size(told['memory_bytes'])}, this machine has "
+        f"{size(told['machine_bytes'])}"
+        + (": TOO LITTLE" if told["memory_bytes"] > told["machine_bytes"] else "")
     )

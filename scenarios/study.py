@@ -18,6 +18,7 @@ from typing import Any
 from scenarios.consistency import NO_FAILURE
 from scenarios.derive import no_failure
 from scenarios.load import Loaded
+from scenarios.memory import too_large
 from scenarios.record import compare, read_rows
 from scenarios.schema import Scenario
 from scenarios.session import Run
@@ -99,12 +100,16 @@ def run_all(planned: Plan, jobs: int, show: Show) -> dict[str, dict[str, Any]]:
     """Run what is left, `jobs` one-threaded processes in all; summaries by cell.
 
     Raises:
-        RunError: a run failed; the others are finished first.
+        RunError: a run failed; the others are finished first. Or they need more memory than
+            there is, and none was begun.
     """
     todo = planned.todo()
     for run in planned.runs.values():
         if run not in todo:
             show.tell(f"{run.cell}: finished before, {run.folder.path}")
+    if problem := too_large([run.scenario for run in todo], jobs):
+        show.tell(problem)
+        raise RunError(problem, exit_code=2)
     results: dict[RunFolder, dict[str, Any]] = {}
     errors: list[RunError] = []
     begin = _in_processes if min(jobs, len(todo)) > 1 else _in_this_process
