@@ -171,15 +171,18 @@ def attempt(
     from sim.job import StalledError
     from trainer.corpora import CorpusError
 
+    the_users: tuple[type[Exception], ...] = (CorpusError,)
     in_the_field: tuple[type[Exception], ...] = (StalledError, StoreError, OSError, MemoryError)
     if run.scenario.train is not None:
         from trainer.replica import NonFiniteLoss
+        from trainer.work import DeviceError
         from trainer.workers import WorkerDied
 
         in_the_field += (NonFiniteLoss, WorkerDied)
+        the_users += (DeviceError,)
     try:
         return execute(run, tell, on_row, processes)
-    except CorpusError as error:
+    except the_users as error:
         return RunError(str(error), exit_code=2)
     except in_the_field as error:
         return RunError(f"{error}. Finished global steps are kept in {run.folder.path}")

@@ -165,10 +165,10 @@ def basis(d: int, k: int, seed: int, boundary: int) -> Tensor:
     gaussian = generator(seed, Purpose.BASIS, boundary).standard_normal((d, d))
     q, r = np.linalg.qr(gaussian[:, :k])
     q *= np.where(np.diag(r) < 0, -1.0, 1.0)  # which sign LAPACK gives is its own affair
-    return torch.from_numpy(q.astype(np.float32))
+    return torch.tensor(q.astype(np.float32))
 
 
 def fixed_table(model: Model, seed: int) -> Tensor:
     """The embedding that nobody trains: N(0, 1), float32[vocab, d]."""
     stream = generator(seed, Purpose.TABLE)
-    return torch.from_numpy(stream.standard_normal((model.vocab, model.d), dtype=np.float32))
+    return torch.tensor(stream.standard_normal((model.vocab, model.d), dtype=np.float32))

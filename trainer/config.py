@@ -129,6 +129,9 @@ class Train(Strict):
         False,
         description="While stages are skipped, live blocks write layers / live layers times more.",
     )
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="auto: the GPU if torch sees one, in bf16; else the CPU, in fp32."
+    )
     on_return: OnReturn = Field(
         default_factory=OnReturn, description="What a slot that joins starts with."
     )

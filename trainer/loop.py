@@ -25,7 +25,14 @@ from trainer.results import Evaluation, StepResult
 from trainer.shared import Shipped
 from trainer.sizes import forward_flops_per_token
 from trainer.state import ReplicaState
-from trainer.work import EVALUATION_SEQUENCES, Job, Part, Worker, setup_torch
+from trainer.work import (
+    EVALUATION_SEQUENCES,
+    Job,
+    Part,
+    Worker,
+    device_of,
+    setup_torch,
+)
 from trainer.workers import Crew
 
 NEW_WORKER = 2
@@ -43,7 +50,8 @@ class Trainer:
     This process does all the work until `use` brings others in; results are the same bits for any
     number of them. Use as a context, or `close` it, to end them.
 
-    Raises ValueError when there are fewer layers than stages, CorpusError for want of text.
+    Raises ValueError when there are fewer layers than stages or no inner stage to drop, DeviceError
+    for want of a GPU, CorpusError for want of text.
     """
 
     def __init__(
@@ -63,17 +71,19 @@ class Trainer:
         self.committed = 0
         self.corpus = load_corpus(train.data, root, train.shape().seq)
         job = Job(train, method, replicas, stages, global_steps, seed, self.corpus)
-        worker = Worker(job)
+        worker = Worker(job, device=device_of(train.device))
         self.worker, self.state, self.model = worker, worker.state, worker.model
         initialise(self.model, seed, train.shape().layers)
         for row, new in zip(
             self.state.memory, worker.outer.init(self.state.anchor, replicas), strict=True
         ):
             _copy(row, new)
-        self.crew = Crew(
-            worker,
-            lambda: partial(Worker.join, Shipped(job), worker.memory, torch.get_num_threads()),
-        )
+
+        def recruit() -> partial[Worker]:
+            assert worker.memory is not None, "`use` has looked"
+            return partial(Worker.join, Shipped(job), worker.memory, torch.get_num_threads())
+
+        self.crew = Crew(worker, recruit)
         self._flops = np.array(forward_flops_per_token(train.shape(), stages, method.boundary))
         self._whole = True  # False from the start of a global step until it is committed
 
@@ -81,9 +91,9 @@ class Trainer:
         """Work with so many processes, this one counted in, but with no more than replicas.
 
         It returns at once; others take part as soon as they are up. There are never fewer than
-        before. Where memory cannot be shared, there is this one.
+        before. Where memory cannot be shared, a GPU's included, there is this one.
         """
-        if self.worker.memory.is_shared:
+        if self.worker.memory is not None and self.worker.memory.is_shared:
             self.crew.grow(min(processes, len(self.state.replicas)))
 
     def close(self) -> None:
@@ -134,7 +144,7 @@ class Trainer:
         each = len(parts) // len(lives)
         losses = [math.fsum(nats[i : i + each]) / count for i in range(0, len(parts), each)]
         predicted = self.worker.held_out[:, 1:]
-        byte_count = self.corpus.bytes_of(predicted.numpy())
+        byte_count = self.corpus.bytes_of(predicted.cpu().numpy())
         return Evaluation(
             val_loss=losses[0],
             val_bits_per_byte=losses[0] * predicted.numel() / math.log(2) / byte_count,
@@ -145,7 +155,7 @@ class Trainer:
         """Fingerprint of the anchor's bits."""
         digest = hashlib.sha256()
         for flat in self.state.anchor:
-            digest.update(flat.numpy().tobytes())
+            digest.update(flat.cpu().numpy().tobytes())
         return digest.hexdigest()
 
     def save(self, folder: Path) -> None:
@@ -234,6 +244,7 @@ class Trainer:
             "rescale_survivors": self.train.rescale_survivors,
             "on_return": self.train.on_return.model_dump(mode="json"),
             "stage_drop": self.train.stage_drop,
+            "device": self.worker.device.type,
             "method": self.method.model_dump(mode="json"),
             "replicas": len(self.state.replicas),
             "stages": len(self.state.anchor),

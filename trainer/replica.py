@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,6 +100,7 @@ class Replica:
         self.pipeline = Pipeline(model, stages, codec)
         self._parameters = list(self.pipeline.parameters())
         self.optimizer = self._adamw()
+        self.is_bf16 = self._parameters[0].is_cuda
         self._round = LocalRound(stages)
         for stage, module in enumerate(self.pipeline.stages):
             module.register_forward_hook(self._counter(stage))
@@ -117,6 +119,12 @@ class Replica:
             eps=self.inner.eps,
             fused=True,
         )
+
+    def precision(self) -> AbstractContextManager[object]:
+        """In which a forward pass is done: products in bf16 on a GPU; parameters stay fp32."""
+        if not self.is_bf16:
+            return nullcontext()
+        return torch.autocast(self._parameters[0].device.type, torch.bfloat16)
 
     def _counter(self, stage: int) -> Callable[[nn.Module, Any, Any], None]:
         def count(module: nn.Module, inputs: Any, output: Any) -> None:
@@ -178,7 +186,8 @@ class Replica:
         """One AdamW step through the live stages; says what was not finite, if anything."""
         for parameter in self._parameters:
             parameter.grad = None
-        loss = self.pipeline.loss(sequences, live, self._round.hops)
+        with self.precision():
+            loss = self.pipeline.loss(sequences, live, self._round.hops)
         nats = loss.item()
         if not math.isfinite(nats):
             return "loss"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ from trainer.replica import LocalRound, NonFiniteLoss, Replica
 from trainer.shared import Cutter, Memory, Shipped
 from trainer.state import State, bind, lay_out
 
+CPU = torch.device("cpu")
 EVALUATION_SEQUENCES = 16
 """Held-out sequences in one forward pass; more of tiny's logits than that leave the cache."""
 
@@ -36,8 +38,26 @@ def setup_torch(threads: int = 1) -> None:
     torch.set_num_threads(threads)
     torch.set_flush_denormal(True)
     torch.use_deterministic_algorithms(True)
+    # cuBLAS is reproducible with this, and torch insists on it
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     # it would write NaN over every fresh tensor, to catch reads that we do not make
     deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined] # not in stubs
+
+
+class DeviceError(ValueError):
+    """A device that is not there."""
+
+
+def device_of(choice: Literal["auto", "cpu", "cuda"]) -> torch.device:
+    """The device that `train.device` means here. Raises DeviceError."""
+    if choice == "cpu" or (choice == "auto" and not torch.cuda.is_available()):
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise DeviceError(
+            f"train.device is cuda, but torch {torch.__version__} sees no GPU here: "
+            "say auto or cpu, or install a CUDA build of torch"
+        )
+    return torch.device("cuda")
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,37 +83,48 @@ class Part(NamedTuple):
 class Worker:
     """One process's hands. Which of them does what changes no bit of the result.
 
-    memory: holds the state; None: it is made.
+    memory: holds the state, on the CPU, where processes share it; None: the state is made, on a
+        given device.
     links: the codec of each replica.
     """
 
-    def __init__(self, job: Job, memory: Memory | None = None) -> None:
+    def __init__(
+        self,
+        job: Job,
+        memory: Memory | None = None,
+        device: torch.device = CPU,
+    ) -> None:
         if job.train.stage_drop and job.stages < 3:
             raise ValueError(f"stage_drop needs an inner stage (got {job.stages} stages)")
         self.job = job
         self._seq = job.train.shape().seq
+        self.device = device
         shape, stages = job.train.shape(), job.stages
-        link = codec(
-            shape, job.method.boundary, stages, job.seed, rescale=job.train.rescale_survivors
-        )
+        total = job.method.inner_steps * job.global_steps
+        with device:  # fresh tensors lie there
+            link = codec(
+                shape, job.method.boundary, stages, job.seed, rescale=job.train.rescale_survivors
+            )
+            self.model = Pipeline(shape, stages, link)
+            self.replica = Replica(shape, stages, job.train.inner, link, total)
         self.links: list[Codec] = [
             of_replica(link, shape, job.method.boundary, r) for r in range(job.replicas)
         ]
-        self.model = Pipeline(shape, stages, link)
         self.shapes = self.model.shapes
         self.outer = outer_method(job.method.outer, [])  # to remember and to forget only
         rows = len(self.outer.init([torch.empty(0)] * stages, job.replicas))
-        if memory is None:
+        place = partial(lay_out, shapes=self.shapes, replicas=job.replicas, rows=rows)
+        if memory is None and device.type == "cpu":
             wanted = Cutter()
-            lay_out(wanted, self.shapes, job.replicas, rows)
+            place(wanted)
             memory = Memory(wanted.nbytes)
         self.memory = memory
-        self.state: State = lay_out(Cutter(memory), self.shapes, job.replicas, rows)
+        self.state: State = place(
+            partial(torch.zeros, device=device) if memory is None else Cutter(memory)
+        )
         bind(self.model, self.state.anchor)
-        total = job.method.inner_steps * job.global_steps
-        self.replica = Replica(shape, stages, job.train.inner, link, total)
         held_out = job.corpus.held_out(job.train.eval_sequences, shape.seq)
-        self.held_out = torch.from_numpy(held_out)
+        self.held_out = torch.from_numpy(held_out).to(device)
         self._stage_outer = cache(self._make_stage_outer)
 
     @staticmethod
@@ -150,7 +181,9 @@ class Worker:
         nats = []
         for live, first in parts:
             sequences = self.held_out[first : first + EVALUATION_SEQUENCES]
-            nats.append(self.model.loss(sequences, live).item() * len(sequences))
+            with self.replica.precision():
+                loss = self.model.loss(sequences, live)
+            nats.append(loss.item() * len(sequences))
         return nats
 
     def _drop(self, replica: int, global_step: int, inner_step: int) -> int | None:
@@ -164,16 +197,16 @@ class Worker:
         return stage if stream.random() < chance else None
 
     def _make_stage_outer(self, stage: int) -> OuterMethod:
-        return outer_method(self.job.method.outer, [self.shapes[stage]])
+        with self.device:
+            return outer_method(self.job.method.outer, [self.shapes[stage]])
 
     def _batch(self, replica: int, global_step: int, inner_step: int) -> Tensor:
-        return torch.from_numpy(
-            self.job.corpus.batch(
-                self.job.train.inner.sequences,
-                self._seq,
-                seed=self.job.seed,
-                replica=replica,
-                global_step=global_step,
-                inner_step=inner_step,
-            )
+        sequences = self.job.corpus.batch(
+            self.job.train.inner.sequences,
+            self._seq,
+            seed=self.job.seed,
+            replica=replica,
+            global_step=global_step,
+            inner_step=inner_step,
         )
+        return torch.from_numpy(sequences).to(self.device)
