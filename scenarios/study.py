@@ -90,8 +90,9 @@ def prepared(scenario: Scenario, root: Path, with_training: bool) -> Scenario:
         )
         return scenario.model_copy(update={"train": None, "work": work})
     data = scenario.train.data
-    if data.source == "text":
-        data = data.model_copy(update={"path": str((root / data.path).resolve())})
+    given = {key: getattr(data, key, None) for key in ("path", "held_out")}
+    paths = {key: str((root / path).resolve()) for key, path in given.items() if path is not None}
+    data = data.model_copy(update=paths)
     train = scenario.train.model_copy(update={"data": data})
     return scenario.model_copy(update={"train": train})
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-UINT16_VOCAB = 65_536
+from trainer.sources import BinData, Data, JsonlData, ParquetData, StdlibData, TextData, WikiData
+from trainer.strict import Strict
 
-
-class Strict(BaseModel):
-    """Frozen, unknown keys refused, no silent conversion from text."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+__all__ = [  # what others take from here though it lives elsewhere
+    "BinData",
+    "Data",
+    "JsonlData",
+    "ParquetData",
+    "StdlibData",
+    "TextData",
+    "WikiData",
+]
 
 
 class Model(Strict):
@@ -58,24 +63,6 @@ RECIPE_INNER_STEPS = {"178m": 30, "512m": 15}
 def shape(spec: ModelSpec) -> Model:
     """The shape a name stands for, or the shape itself."""
     return PRESETS[spec] if isinstance(spec, str) else spec
-
-
-class StdlibData(Strict):
-    """The running interpreter's own library source, tests left out: nothing to download."""
-
-    source: Literal["python-stdlib"] = "python-stdlib"
-    vocab: int = Field(1024, ge=257, le=UINT16_VOCAB, description="Byte-level BPE entries.")
-
-
-class TextData(Strict):
-    """One text file, or every `*.txt` below a folder; each file is a document."""
-
-    source: Literal["text"]
-    path: str = Field(description="File or folder; relative to the scenario file.")
-    vocab: int = Field(1024, ge=257, le=UINT16_VOCAB, description="Byte-level BPE entries.")
-
-
-Data = Annotated[StdlibData | TextData, Field(discriminator="source")]
 
 
 class Inner(Strict):

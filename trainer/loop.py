@@ -69,7 +69,7 @@ class Trainer:
         self.seed = seed
         self.global_steps = global_steps
         self.committed = 0
-        self.corpus = load_corpus(train.data, root, train.shape().seq)
+        self.corpus = load_corpus(train.data, root, train.shape().seq, replicas)
         job = Job(train, method, replicas, stages, global_steps, seed, self.corpus)
         worker = Worker(job, device=device_of(train.device))
         self.worker, self.state, self.model = worker, worker.state, worker.model

