@@ -28,6 +28,7 @@ def inconsistencies(scenario: Scenario) -> Iterator[Problem]:
     yield from _model(scenario)
     yield from _work(scenario)
     yield from _pools(scenario)
+    yield from _weak_replicas(scenario)
     outages = scenario.outages
     if isinstance(outages, PerGlobalStep):
         try:
@@ -55,6 +56,17 @@ def _model(scenario: Scenario) -> Iterator[Problem]:
         except ValueError as error:
             yield loc, str(error)
             return
+    if scenario.train is not None and scenario.train.stage_drop and stages < 3:
+        yield ("train", "stage_drop"), f"needs an inner stage: three stages (got {stages})"
+
+
+def _weak_replicas(scenario: Scenario) -> Iterator[Problem]:
+    weak, replicas = scenario.method.boundary.weak_replicas, scenario.cluster.replicas
+    loc = ("method", "boundary", "weak_replicas")
+    if isinstance(weak, int) and weak > replicas:
+        yield loc, f"must be at most {replicas}, the number of replicas (got {weak})"
+    if isinstance(weak, list) and max(weak) >= replicas:
+        yield loc, f"must be below {replicas}, the number of replicas (got {max(weak)})"
 
 
 def _work(scenario: Scenario) -> Iterator[Problem]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from scenarios.schema import Scenario
 from sim.config import NoOutages, Pool, Recovery
 from sim.job import JobConfig
 from sim.records import Sizes
 from trainer import sizes as trainer_sizes
+from trainer.config import OnReturn
 
 
 def timed_sizes(scenario: Scenario) -> Sizes:
     """The timed job in plain numbers: seconds from FLOPs, bytes from shapes."""
     model, stages = scenario.timed_model(), scenario.cluster.stages
     of = trainer_sizes.sizes(model, stages, scenario.method)
-    work = scenario.work
+    work, boundary = scenario.work, scenario.method.boundary
     tokens = scenario.timed_sequences() * model.seq
     if work.stage_seconds is not None:
         forward_s = _per_stage(work.stage_seconds.forward_s, stages)
@@ -25,16 +27,30 @@ def timed_sizes(scenario: Scenario) -> Sizes:
         per_token_s = tokens / work.micro_batches / flops_per_s
         forward_s = tuple(flops * per_token_s for flops in of.forward_flops_per_token)
         backward_s = tuple(flops * per_token_s for flops in of.backward_flops_per_token)
+    per_token = [
+        trainer_sizes.boundary_bytes_per_token(model, boundary, replica)
+        for replica in range(scenario.cluster.replicas)
+    ]
     return Sizes(
         forward_s=forward_s,
         backward_s=backward_s,
         micro_batches=work.micro_batches,
         tokens=tokens,
-        hop_bytes=tokens * of.boundary_bytes_per_token,
+        hop_bytes=tokens * max(map(max, per_token)),
+        both_ways_bytes=tuple(tokens * (there + back) for there, back in per_token),
         update_bytes=of.upload_bytes,
-        weights_bytes=of.weight_bytes,
+        weights_bytes=_restore_bytes(scenario, of),
         state_bytes=of.state_bytes,
     )
+
+
+def _restore_bytes(scenario: Scenario, of: trainer_sizes.Sizes) -> tuple[int, ...]:
+    """What a slot that joins loads: with `on_return.adam: peer` both moments too; what it keeps,
+    it has."""
+    if scenario.train is None or scenario.train.on_return.adam != "peer":
+        return of.restore_bytes
+    moments = [2 * trainer_sizes.FP32_BYTES * count for count in of.parameters]
+    return tuple(sum(pair) for pair in zip(of.restore_bytes, moments, strict=True))
 
 
 def _per_stage(given: float | Sequence[float], stages: int) -> tuple[float, ...]:
@@ -67,5 +83,12 @@ def no_failure(scenario: Scenario) -> Scenario:
         name: Pool(workers=pool.workers, usd_per_h=pool.usd_per_h)
         for name, pool in scenario.pools.items()
     }
-    changes = {"outages": NoOutages(), "recovery": Recovery(), "expect": {}, "pools": pools}
+    changes: dict[str, Any] = {
+        "outages": NoOutages(),
+        "recovery": Recovery(),
+        "expect": {},
+        "pools": pools,
+    }
+    if scenario.train is not None:
+        changes["train"] = scenario.train.model_copy(update={"on_return": OnReturn()})
     return scenario.model_copy(update=changes)

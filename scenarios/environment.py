@@ -26,7 +26,7 @@ def environment(trainer: Trainer | None) -> dict[str, Any]:
         import torch
 
         found |= {
-            "device": "cpu",
+            "device": str(trainer.worker.device),
             "threads": torch.get_num_threads(),
             "corpus": trainer.corpus.facts(),
         }

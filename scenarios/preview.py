@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from scenarios.derive import job_config
+from scenarios.memory import machine_bytes, needed_bytes
 from scenarios.schema import Scenario
 from scenarios.speed import measured_speed, train_flops
 from scenarios.study import Plan
@@ -30,7 +31,7 @@ def scenario_numbers(scenario: Scenario) -> dict[str, Any]:
     usd_per_s = sum((p.workers or 0) * p.usd_per_h for p in job.config.pools.values()) / HOUR_S
     healthy_bytes = {
         "hop": sizes.hop_bytes,
-        "boundary": 2 * sizes.hop_bytes * len(hops(full)) * job.R * job.config.inner_steps,
+        "boundary": sizes.both_ways(range(job.R)) * len(hops(full)) * job.config.inner_steps,
         "sync": job.R * job.R * sum(sizes.update_bytes),
     }
     healthy_usd = job.healthy_s * usd_per_s + (
@@ -40,7 +41,7 @@ def scenario_numbers(scenario: Scenario) -> dict[str, Any]:
     return {
         "workers": workers,
         "slots": job.R * job.S,
-        "timed_parameters": sum(trainer_sizes.parameters(model, job.S)),
+        "timed_parameters": sum(trainer_sizes.parameters(model, job.S, scenario.method.boundary)),
         "proxy": scenario.is_proxy,
         "tokens_per_global_step": round_tokens,
         "tokens": round_tokens * scenario.global_steps,
@@ -114,10 +115,9 @@ def training_time(planned: Plan, jobs: int, out: Path) -> dict[str, Any]:
     """Trained steps of the runs that are not finished, and the seconds they will take here."""
     todo = [run.scenario for run in planned.todo() if run.scenario.train is not None]
     flops_per_s, source = measured_speed(out)
-    each_s = sorted((train_flops(s, s.global_steps) / flops_per_s for s in todo), reverse=True)
-    lanes = [0.0] * max(1, min(jobs, len(each_s)))
-    for seconds in each_s:  # as the processes will take them
-        lanes[lanes.index(min(lanes))] += seconds
+    each_s = [train_flops(s, s.global_steps) / flops_per_s for s in todo]
+    at_most = [min(jobs, s.cluster.replicas) for s in todo]  # a replica keeps one process busy
+    alone_s = [seconds / most for seconds, most in zip(each_s, at_most, strict=True)]
     return {
         "runs": len(todo),
         "finished_before": len(planned.runs) - len(planned.todo()),
@@ -125,9 +125,11 @@ def training_time(planned: Plan, jobs: int, out: Path) -> dict[str, Any]:
         "trained_inner_steps": sum(
             s.global_steps * s.method.inner_steps * s.cluster.replicas for s in todo
         ),
-        "jobs": len(lanes),
-        "seconds": max(lanes),
+        "jobs": min(jobs, sum(at_most)),
+        "seconds": max(sum(each_s) / jobs, *alone_s, 0.0),
         "source": source,
+        "memory_bytes": needed_bytes(todo, jobs),
+        "machine_bytes": machine_bytes(),
     }
 
 
@@ -172,7 +174,7 @@ def size(nbytes: float) -> str:
 
 
 def training_in_words(told: dict[str, Any]) -> str:
-    """One line on what will be trained."""
+    """What will be trained, and the memory it takes."""
     if not told["runs"]:
         return f"nothing to train ({told['finished_before']} runs finished before)"
     minutes = told["seconds"] / 60
@@ -180,5 +182,8 @@ def training_in_words(told: dict[str, Any]) -> str:
         f"trains {told['runs']} runs, {told['trained_global_steps']:,} global steps, "
         f"{told['trained_inner_steps']:,} inner steps; about {minutes:.1f} min here in "
         f"{told['jobs']} processes ({told['source']}); "
-        f"{told['finished_before']} runs finished before"
+        f"{told['finished_before']} runs finished before\n"
+        f"memory about {size(told['memory_bytes'])}, this machine has "
+        f"{size(told['machine_bytes'])}"
+        + (": TOO LITTLE" if told["memory_bytes"] > told["machine_bytes"] else "")
     )

@@ -45,6 +45,7 @@ _NUMBERS = {
     "val_loss": pa.float64(),
     "val_bits_per_byte": pa.float64(),
     "skip_stage_loss": pa.list_(pa.float64()),
+    "code_histogram": pa.list_(pa.int64()),
     "spare_s": pa.float64(),
 }
 _MASKS = dict.fromkeys(("steps", "sends", "joins"), pa.list_(pa.list_(pa.int64())))
@@ -98,7 +99,7 @@ class Expected:
         train, stages = scenario.train, scenario.cluster.stages
         kept: tuple[int, ...] = (0,) * stages
         if train is not None:
-            kept = trainer_sizes.kept_values(train.shape(), stages, scenario.method.outer)
+            kept = trainer_sizes.kept_values(train.shape(), stages, scenario.method)
         return Expected(
             inner_steps=scenario.method.inner_steps,
             timed_tokens=job.config.sizes.tokens,
@@ -136,6 +137,7 @@ def row_of(g: GlobalStep, r: StepResult | None, seen: Evaluation | None, expecte
         "val_loss": seen.val_loss if seen else None,
         "val_bits_per_byte": seen.val_bits_per_byte if seen else None,
         "skip_stage_loss": list(seen.skip_stage_loss.values()) if seen else None,
+        "code_histogram": r.code_counts.tolist() if r else None,
         "spare_s": g.spare_s,
         **{f"{name}_s": g.slot_s[name] for name in CLASSES},
         "steps": g.steps.tolist(),
@@ -155,8 +157,11 @@ def check_coupling(g: GlobalStep, r: StepResult | None, expected: Expected) -> N
         raise CouplingError(f"{where}: computing seconds are not steps x the slot's time")
     if r is None:
         return
-    if not np.array_equal(r.forward_calls, g.steps):
-        raise CouplingError(f"{where}: forward calls\n{r.forward_calls}\nagainst steps\n{g.steps}")
+    if not np.array_equal(r.forward_calls + r.dropped, g.steps):
+        raise CouplingError(
+            f"{where}: forward calls\n{r.forward_calls}\nand dropped ones\n{r.dropped}\n"
+            f"against steps\n{g.steps}"
+        )
     tokens = expected.train_tokens
     crossed = {hop: count * tokens for hop, count in g.crossings.items() if count}
     if r.hop_tokens != crossed:

@@ -37,19 +37,29 @@ def couple(job: Job, session: Session, on_row: OnRow) -> None:
         session.checkpoint(g.index)
 
 
-def execute(run: Run, tell: Tell, on_row: OnRow = lambda row: None) -> dict[str, Any]:
+def execute(
+    run: Run,
+    tell: Tell,
+    on_row: OnRow = lambda row: None,
+    processes: Callable[[], int] = lambda: 1,
+) -> dict[str, Any]:
     """Simulate and train a run to its end, from its last checkpoint if there is one.
 
     Writes everything of the run folder but summary.json, and returns what that will hold.
 
+    Args:
+        processes: how many one-threaded processes it may use by now; asked at every global step.
+            It changes no result.
+
     Raises:
-        StalledError, TrainerError, StoreError, OSError: the finished global steps are kept.
+        StalledError, NonFiniteLoss, WorkerDied, StoreError, OSError: finished global steps are
+            kept.
         LedgerError, CouplingError: a bug.
     """
     run.folder.create(run.scenario)
     with run.folder.locked(tell):
         job = Job(job_config(run.scenario))
-        session = Session.open(run, job, tell)
+        session = Session.open(run, job, tell, processes)
         with session:
             couple(job, session, on_row)
         session.write_environment()

@@ -17,7 +17,7 @@ from sim.config import (
     Recovery,
     StageSeconds,
 )
-from trainer.config import Method, Model, ModelSpec, Train, shape
+from trainer.config import RECIPE_INNER_STEPS, Method, Model, ModelSpec, Train, shape
 
 DEFAULT_POOL = "default"
 TIMED_BY_DEFAULT: ModelSpec = "178m"
@@ -104,6 +104,20 @@ class Scenario(BaseModel):
             return False
         is_same = self.timed_model() == self.train.shape()
         return not (is_same and self.timed_sequences() == self.train.inner.sequences)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _recipe(cls, given: Any) -> Any:
+        """H of a published preset that is trained, where `method.inner_steps` is left out."""
+        if not isinstance(given, dict):
+            return given
+        train, method = given.get("train", {}), given.get("method", {})
+        if not isinstance(train, dict) or not isinstance(method, dict):
+            return given
+        steps = RECIPE_INNER_STEPS.get(str(train.get("model")))
+        if steps is None or "inner_steps" in method:
+            return given
+        return {**given, "method": {**method, "inner_steps": steps}}
 
     @model_validator(mode="after")
     def _fits_together(self) -> Scenario:

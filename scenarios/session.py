@@ -48,21 +48,26 @@ class Session:
     """Global steps that the checkpoint holds."""
     key: str
     """Digest of the Directives of those steps, which the simulation must reproduce."""
+    processes: Callable[[], int] = lambda: 1
+    """How many one-threaded processes the run may use by now; that may grow, never shrink."""
     spent_s: dict[str, float] = field(default_factory=dict)
     """Measured seconds by what was done; apart from the record, so equal runs are equal files."""
+    _process_s: float = 0.0
     _chain: str = ""
     _cost_s: float = 0.0
     _saved_s: float = field(default_factory=time.perf_counter)
     _metrics: TextIO | None = None
 
     @staticmethod
-    def open(run: Run, job: Job, tell: Callable[[str], None]) -> Session:
+    def open(
+        run: Run, job: Job, tell: Callable[[str], None], processes: Callable[[], int]
+    ) -> Session:
         """Take up the run where its last good checkpoint left it."""
         rows = read_rows(run.folder.metrics)
         expected = Expected.of(run.scenario, job)
         trainer = make_trainer(run.scenario)
         if trainer is None:
-            return Session(run, expected, None, [], 0, "")
+            return Session(run, expected, None, [], 0, "", processes)
         from trainer.checkpoint import CheckpointError  # torch is loaded by now
 
         for done, key, path in run.folder.checkpoints_newest_first():
@@ -74,8 +79,8 @@ class Session:
                 tell(f"{error}; trying the one before")
                 continue
             tell(f"{run.cell}: goes on after global step {done - 1}")
-            return Session(run, expected, trainer, rows[:done], done, key)
-        return Session(run, expected, make_trainer(run.scenario), [], 0, "")
+            return Session(run, expected, trainer, rows[:done], done, key, processes)
+        return Session(run, expected, make_trainer(run.scenario), [], 0, "", processes)
 
     def __enter__(self) -> Session:
         kept = "".join(dumps(row) + "\n" for row in self.rows)
@@ -91,6 +96,8 @@ class Session:
     ) -> None:
         assert self._metrics is not None, "entered before"
         self._metrics.close()
+        if self.trainer is not None:
+            self.trainer.close()
 
     def has_done(self, told: Directive) -> bool:
         """Whether the checkpoint holds this global step already.
@@ -111,6 +118,7 @@ class Session:
         if self.trainer is None:
             return None
         trainer = self.trainer
+        trainer.use(self.processes())
         return self._timed("train", lambda: trainer.step(told))
 
     def evaluate(self, index: int) -> Evaluation | None:
@@ -146,8 +154,11 @@ class Session:
     def write_environment(self) -> None:
         """env.json: versions, machine, corpus, measured times of this execution."""
         path = self.run.folder.path / "env.json"
-        spent_s = {key: round(value, 3) for key, value in self.spent_s.items()}
-        told = environment(self.trainer) | {"trained_from": self.done, "measured_s": spent_s}
+        told = environment(self.trainer) | {
+            "trained_from": self.done,
+            "measured_s": {key: round(value, 3) for key, value in self.spent_s.items()},
+            "process_s": round(self._process_s, 3),
+        }
         write_atomically(path, json.dumps(told, indent=2))
 
     def anchor_sha256(self) -> str | None:
@@ -165,6 +176,8 @@ class Session:
 
     def _add(self, what: str, seconds: float) -> None:
         self.spent_s[what] = self.spent_s.get(what, 0.0) + seconds
+        if self.trainer is not None:
+            self._process_s += seconds * self.trainer.crew.size
 
 
 def make_trainer(scenario: Scenario) -> Trainer | None:

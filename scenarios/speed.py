@@ -21,16 +21,17 @@ def train_flops(scenario: Scenario, global_steps: int) -> float:
     if scenario.train is None:
         return 0.0
     model, stages = scenario.train.shape(), scenario.cluster.stages
-    forward = sum(trainer_sizes.forward_flops_per_token(model, stages))
+    forward = sum(trainer_sizes.forward_flops_per_token(model, stages, scenario.method.boundary))
     tokens = scenario.train.inner.sequences * model.seq
     inner_steps = global_steps * scenario.method.inner_steps * scenario.cluster.replicas
     return 3.0 * forward * tokens * inner_steps
 
 
 def remember_speed(run: Run, out: Path) -> None:
-    """Keep the FLOP/s of a run that has just ended, evaluation and checkpoints included."""
+    """Keep the FLOP/s of a process of a run that has just ended, evaluation and checkpoints
+    included."""
     told = json.loads((run.folder.path / "env.json").read_text("utf-8"))
-    spent_s = sum(told["measured_s"].values())
+    spent_s = told["process_s"]
     flops = train_flops(run.scenario, run.scenario.global_steps - told["trained_from"])
     if flops and spent_s:
         write_atomically(out / SPEED_FILE, json.dumps({"flops_per_s": flops / spent_s}))

@@ -17,7 +17,7 @@ from typing import Any
 
 from scenarios.load import dump
 from scenarios.schema import Scenario
-from trainer.config import Data, StdlibData
+from trainer.config import Data, StdlibData, WikiData
 
 KEPT_CHECKPOINTS = 2
 
@@ -30,7 +30,8 @@ def fingerprint(scenario: Scenario) -> str:
     """Hash of all that decides what a run does: the scenario and the text it learns from."""
     told = scenario.model_dump(exclude={"name", "expect", "sweep"})
     if scenario.train is not None:
-        told["train"]["data"].pop("path", None)
+        for key in ("path", "held_out"):
+            told["train"]["data"].pop(key, None)
         told["text"] = _text_identity(scenario.train.data)
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
 
@@ -38,14 +39,25 @@ def fingerprint(scenario: Scenario) -> str:
 def _text_identity(data: Data) -> str:
     if isinstance(data, StdlibData):
         return sys.version
-    path = Path(data.path)
-    files = sorted(path.rglob("*.txt")) if path.is_dir() else [path]
+    if isinstance(data, WikiData):
+        return data.source  # the trainer checks that it is the one file it can be
     digest = hashlib.sha256()
-    for file in files:
+    for given in (data.path, getattr(data, "held_out", None)):
+        if given is not None:
+            digest.update(_files_identity(Path(given)))
+    return digest.hexdigest()
+
+
+def _files_identity(path: Path) -> bytes:
+    """Digest of a file, or of the corpus files below a folder."""
+    digest = hashlib.sha256()
+    kinds = {".txt", ".jsonl", ".parquet", ".bin"}
+    found = sorted(file for file in path.rglob("*") if file.suffix in kinds)
+    for file in found if path.is_dir() else [path]:
         if file.is_file():  # what cannot be read is told by the trainer, with the cure
             digest.update(f"{file.relative_to(path)}".encode() + b"\0")
             digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()
+    return digest.digest()
 
 
 def write_atomically(path: Path, text: str) -> None:

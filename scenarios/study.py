@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import active_children, connection, get_context, parent_process
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from scenarios.consistency import NO_FAILURE
 from scenarios.derive import no_failure
 from scenarios.load import Loaded
+from scenarios.memory import too_large
 from scenarios.record import compare, read_rows
 from scenarios.schema import Scenario
 from scenarios.session import Run
@@ -90,8 +92,9 @@ def prepared(scenario: Scenario, root: Path, with_training: bool) -> Scenario:
         )
         return scenario.model_copy(update={"train": None, "work": work})
     data = scenario.train.data
-    if data.source == "text":
-        data = data.model_copy(update={"path": str((root / data.path).resolve())})
+    given = {key: getattr(data, key, None) for key in ("path", "held_out")}
+    paths = {key: str((root / path).resolve()) for key, path in given.items() if path is not None}
+    data = data.model_copy(update=paths)
     train = scenario.train.model_copy(update={"data": data})
     return scenario.model_copy(update={"train": train})
 
@@ -100,13 +103,17 @@ def run_all(planned: Plan, jobs: int, show: Show) -> dict[str, dict[str, Any]]:
     """Run what is left, `jobs` one-threaded processes in all; summaries by cell.
 
     Raises:
-        RunError: a run failed; the others are finished first.
+        RunError: a run failed; the others are finished first. Or they need more memory than
+            there is, and none was begun.
     """
     write_study(planned)
     todo = planned.todo()
     for run in planned.runs.values():
         if run not in todo:
             show.tell(f"{run.cell}: finished before, {run.folder.path}")
+    if problem := too_large([run.scenario for run in todo], jobs):
+        show.tell(problem)
+        raise RunError(problem, exit_code=2)
     results: dict[RunFolder, dict[str, Any]] = {}
     errors: list[RunError] = []
     begin = _in_processes if min(jobs, len(todo)) > 1 else _in_this_process
@@ -156,20 +163,29 @@ def write_study(planned: Plan) -> None:
 Outcome = dict[str, Any] | RunError
 
 
-def attempt(run: Run, tell: Callable[[str], None], on_row: Callable[..., None]) -> Outcome:
+def attempt(
+    run: Run,
+    tell: Callable[[str], None],
+    on_row: Callable[..., None],
+    processes: Callable[[], int],
+) -> Outcome:
     """Execute a run; what may go wrong in the field becomes a RunError with one line."""
     from scenarios.run import execute  # brings torch if anything is trained
     from sim.job import StalledError
     from trainer.corpora import CorpusError
 
+    the_users: tuple[type[Exception], ...] = (CorpusError,)
     in_the_field: tuple[type[Exception], ...] = (StalledError, StoreError, OSError, MemoryError)
     if run.scenario.train is not None:
         from trainer.replica import NonFiniteLoss
+        from trainer.work import DeviceError
+        from trainer.workers import WorkerDied
 
-        in_the_field += (NonFiniteLoss,)
+        in_the_field += (NonFiniteLoss, WorkerDied)
+        the_users += (DeviceError,)
     try:
-        return execute(run, tell, on_row)
-    except CorpusError as error:
+        return execute(run, tell, on_row, processes)
+    except the_users as error:
         return RunError(str(error), exit_code=2)
     except in_the_field as error:
         return RunError(f"{error}. Finished global steps are kept in {run.folder.path}")
@@ -178,11 +194,12 @@ def attempt(run: Run, tell: Callable[[str], None], on_row: Callable[..., None]) 
 def _in_this_process(todo: list[Run], jobs: int, show: Show) -> Iterator[tuple[Run, Outcome]]:
     for run in todo:
         on_row = partial(show.row, run.cell, run.scenario.global_steps)
-        yield run, attempt(run, show.tell, on_row)
+        yield run, attempt(run, show.tell, on_row, lambda: jobs)
 
 
-def _child(run: Run) -> Outcome:
-    return attempt(run, partial(print, file=sys.stderr), lambda row: None)
+def _child(run: Run, allowance: Path) -> Outcome:
+    tell = partial(print, file=sys.stderr)
+    return attempt(run, tell, lambda row: None, lambda: int(allowance.read_text()))
 
 
 def _follow_the_parent() -> None:
@@ -199,13 +216,25 @@ def _follow_the_parent() -> None:
 
 
 def _in_processes(todo: list[Run], jobs: int, show: Show) -> Iterator[tuple[Run, Outcome]]:
+    """Runs side by side. While fewer than `jobs` are left, each gets more processes; it learns of
+    them through a file, at its next global step."""
     tails = [(run, Tail(run.folder.metrics)) for run in todo]
-    with ProcessPoolExecutor(
-        jobs, mp_context=get_context("spawn"), initializer=_follow_the_parent
-    ) as pool:
-        futures: dict[Future[Outcome], Run] = {pool.submit(_child, run): run for run in todo}
+    with (
+        TemporaryDirectory() as folder,
+        ProcessPoolExecutor(
+            min(jobs, len(todo)),
+            mp_context=get_context("spawn"),
+            initializer=_follow_the_parent,
+        ) as pool,
+    ):
+        allowance = Path(folder) / "processes"
+        write_atomically(allowance, str(max(1, jobs // len(todo))))
+        futures: dict[Future[Outcome], Run] = {
+            pool.submit(_child, run, allowance): run for run in todo
+        }
         try:
             while futures:
+                write_atomically(allowance, str(max(1, jobs // len(futures))))
                 ended, _ = wait(futures, timeout=POLL_S, return_when=FIRST_COMPLETED)
                 for run, tail in tails:
                     row = tail.newest()

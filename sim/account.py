@@ -33,7 +33,7 @@ class Account:
         self.steps = np.zeros((terms.replicas, terms.stages), dtype=np.int32)
         self.compute_s = np.zeros((terms.replicas, terms.stages))
         self.crossings: Counter[tuple[int, int]] = Counter()
-        self.lost_crossings = 0
+        self.hop_bytes = self.lost_hop_bytes = 0
         self.lost_uploads: Counter[int] = Counter()  # by stage
         self.slack_s = ROUNDING * (1.0 + end_s)
 
@@ -49,17 +49,20 @@ class Account:
             for start_s, end_s, what, _ in of_slot:
                 if what != "steps":
                     seconds[ROW[what], stage] += end_s - start_s
+        hop_bytes = self.terms.sizes.both_ways(rows)
         for phase in plan.kept():
             seconds[STEPS] += phase.steps * self.terms.times.split(phase.mask)
-            for hop in hops(phase.mask):
+            crossed = hops(phase.mask)
+            for hop in crossed:
                 self.crossings[hop] += len(rows) * phase.steps
+            self.hop_bytes += hop_bytes * phase.steps * len(crossed)
         miss_s = abs(seconds.sum(axis=0) - (self.end_s - self.start_s)).max()
         if max(miss_s, -seconds.min()) > self.slack_s:
             raise LedgerError(f"replica {rows[0]}: slot-seconds {seconds.tolist()} do not close")
         self.seconds += len(rows) * seconds.sum(axis=1)
         self.steps[rows], self.compute_s[rows] = plan.steps(), seconds[ROW["compute"]]
         for phase in plan.discarded():
-            self.lost_crossings += len(rows) * phase.steps * len(hops(phase.mask))
+            self.lost_hop_bytes += hop_bytes * phase.steps * len(hops(phase.mask))
         for stage in plan.failed_uploads():
             self.lost_uploads[stage] += len(rows)
 

@@ -157,16 +157,16 @@ class Ledger:
 
     def _traffic(self, account: Account, exchange: Exchange, restore_bytes: int) -> dict[str, int]:
         """Bytes by kind; uploads that were begun and thrown away are billed whole."""
-        sizes, both_ways = self.terms.sizes, 2 * self.terms.sizes.hop_bytes
+        sizes = self.terms.sizes
         synced = exchange.sends.sum(axis=0) + exchange.downloads.sum(axis=0)
         stored = self.roster.joined.sum(axis=0) * self.terms.waits
         lost = [account.lost_uploads[stage] for stage in range(self.terms.stages)]
         return {
-            "boundary": both_ways * sum(account.crossings.values()),
+            "boundary": account.hop_bytes,
             "sync": _bytes(synced.tolist(), sizes.update_bytes),
             "restore": restore_bytes,
             "snapshot": _bytes(stored.tolist(), sizes.state_bytes),
-            "lost_boundary": both_ways * account.lost_crossings,
+            "lost_boundary": account.lost_hop_bytes,
             "lost_sync": _bytes(lost, sizes.update_bytes),
         }
 

@@ -24,8 +24,9 @@ def worker_life(
     outage = None if pool.outage_h is None else law(pool.outage_h, HOUR_S)
     while True:
         gone_s = later(env.now, up.quantile(draws.random()))
-        if pool.notice_s:
-            yield env.at(max(env.now, gone_s - pool.notice_s))
+        warned_s = max(gone_s - pool.notice_s, env.now)
+        if warned_s < gone_s:
+            yield env.at(warned_s)
             emit(Event(env.now, number, "notice", "law", gone_s))
         yield env.at(gone_s)
         emit(Event(gone_s, number, "gone", "law"))

@@ -6,6 +6,7 @@ Seconds, bytes and dollars, with the unit in the name.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -44,13 +45,21 @@ class Sizes:
     tokens: int
     """Tokens of one replica's inner step."""
     hop_bytes: int
-    """Bytes of one inner step over one hop, one direction."""
+    """Bytes of one inner step over one hop, in the direction and the replica that sends most."""
+    both_ways_bytes: tuple[int, ...] = ()
+    """[R] bytes of one inner step over one hop, there and back; empty: twice hop_bytes each."""
     update_bytes: tuple[int, ...]
     """Bytes of one slot's upload."""
     weights_bytes: tuple[int, ...]
     """Bytes that a joining slot restores: the anchor of its stage."""
     state_bytes: tuple[int, ...]
     """Bytes of a slot's whole state: parameters, moments, error feedback."""
+
+    def both_ways(self, replicas: Sequence[int]) -> int:
+        """Bytes of one inner step over one hop of each of some replicas, there and back."""
+        if not self.both_ways_bytes:
+            return 2 * self.hop_bytes * len(replicas)
+        return sum(self.both_ways_bytes[r] for r in replicas)
 
     def __post_init__(self) -> None:
         if self.tokens % self.micro_batches:

@@ -129,6 +129,7 @@ class Roster:
 
     def notice(self, worker: Worker, t_s: float, gone_s: float) -> None:
         """A removal is announced."""
+        assert t_s < gone_s, "a notice comes before the removal"
         worker.leaves_s = min(worker.leaves_s, gone_s)
         if worker.place is not None:
             self._look_at(worker.place, t_s)

@@ -23,8 +23,8 @@ def told_in_seconds(script: Script, stages: int, pools: Sequence[Pool]) -> list[
     for gone_s, name, outage in sorted(dated, key=lambda each: each[0]):
         worker = outage.replica * stages + outage.stage
         notice_s = pools[worker].notice_s
-        if notice_s:
-            warned_s = max(gone_s - notice_s, back_s.get(worker, 0.0))
+        warned_s = max(gone_s - notice_s, back_s.get(worker, 0.0))
+        if warned_s < gone_s:
             events.append(Event(warned_s, worker, "notice", name, gone_s))
         events.append(Event(gone_s, worker, "gone", name))
         if outage.back_s is not None:
@@ -47,8 +47,8 @@ def told_in_steps(
         if worker.place is None:
             continue
         gone_s = replicas[worker.place.slot[0]].planned_s(outage.at.inner_step)
-        if worker.pool.notice_s:
-            warned_s = max(now_s, gone_s - worker.pool.notice_s)
+        warned_s = max(gone_s - worker.pool.notice_s, now_s)
+        if warned_s < gone_s:
             yield Event(warned_s, worker.number, "notice", name, gone_s)
         yield Event(gone_s, worker.number, "gone", name)
         if outage.outage_s is not None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-UINT16_VOCAB = 65_536
+from trainer.sources import BinData, Data, JsonlData, ParquetData, StdlibData, TextData, WikiData
+from trainer.strict import Strict
 
-
-class Strict(BaseModel):
-    """Frozen, unknown keys refused, no silent conversion from text."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+__all__ = [  # what others take from here though it lives elsewhere
+    "BinData",
+    "Data",
+    "JsonlData",
+    "ParquetData",
+    "StdlibData",
+    "TextData",
+    "WikiData",
+]
 
 
 class Model(Strict):
@@ -36,35 +41,28 @@ class Model(Strict):
 
 PRESETS: dict[str, Model] = {
     "tiny": Model(d=64, layers=4, heads=4, ffn=176, seq=64),
+    "small": Model(d=128, layers=8, heads=4, ffn=352, seq=128),
+    "base": Model(d=256, layers=8, heads=8, ffn=704, seq=256),
     "178m": Model(d=1024, layers=9, heads=8, ffn=2688, seq=2048),
     "512m": Model(d=1536, layers=12, heads=12, ffn=5440, seq=2048),
 }
-"""Named shapes; 178m and 512m are the published ones."""
+"""Named shapes: three for the CPU, and the published 178m and 512m."""
 
-ModelSpec = Literal["tiny", "178m", "512m"] | Model
+ModelSpec = Literal["tiny", "small", "base", "178m", "512m"] | Model
+
+RECIPES: dict[str, dict[str, Any]] = {
+    "178m": {"sequences": 32, "lr": 1.38e-3},
+    "512m": {"sequences": 32, "lr": 1e-3, "warmup_steps": 500},
+}
+"""Published `train.inner` of a preset: where a scenario names it, these stand for the keys that it
+leaves out. All other published values are the defaults already."""
+RECIPE_INNER_STEPS = {"178m": 30, "512m": 15}
+"""Published H of a preset, for `method.inner_steps` where a scenario leaves it out."""
 
 
 def shape(spec: ModelSpec) -> Model:
     """The shape a name stands for, or the shape itself."""
     return PRESETS[spec] if isinstance(spec, str) else spec
-
-
-class StdlibData(Strict):
-    """The running interpreter's own library source, tests left out: nothing to download."""
-
-    source: Literal["python-stdlib"] = "python-stdlib"
-    vocab: int = Field(1024, ge=257, le=UINT16_VOCAB, description="Byte-level BPE entries.")
-
-
-class TextData(Strict):
-    """One text file, or every `*.txt` below a folder; each file is a document."""
-
-    source: Literal["text"]
-    path: str = Field(description="File or folder; relative to the scenario file.")
-    vocab: int = Field(1024, ge=257, le=UINT16_VOCAB, description="Byte-level BPE entries.")
-
-
-Data = Annotated[StdlibData | TextData, Field(discriminator="source")]
 
 
 class Inner(Strict):
@@ -78,17 +76,71 @@ class Inner(Strict):
     weight_decay: float = Field(0.1, ge=0, description="Decoupled decay, matrices only.")
     clip: float = Field(1.0, gt=0, description="Gradient norm of a replica's live stages.")
     warmup: float = Field(0.1, ge=0, lt=1, description="Share of all inner steps to warm up.")
+    warmup_steps: int | None = Field(
+        None, ge=0, description="Inner steps to warm up, instead of a share of them."
+    )
     final: float = Field(0.1, ge=0, le=1, description="Cosine ends at this share of the peak.")
+
+    def warmup_of(self, total: int) -> int:
+        """Inner steps to warm up of `total`; a job that is shorter warms up all the way."""
+        if self.warmup_steps is not None:
+            return min(self.warmup_steps, total)
+        return round(self.warmup * total)
+
+
+class OnReturn(Strict):
+    """What a slot that joins starts with beside the anchor."""
+
+    adam: Literal["zero", "keep", "peer"] = Field(
+        "zero",
+        description="Moments and step counters: fresh; its own, if it is the same worker; or those "
+        "of another replica.",
+    )
+    error_feedback: Literal["zero", "keep"] = Field(
+        "zero", description="Of SparseLoCo: fresh, or its own if it is the same worker."
+    )
 
 
 class Train(Strict):
-    """The model that really learns."""
+    """The model that really learns.
+
+    A published preset brings its recipe along: see RECIPES.
+    """
 
     model: ModelSpec = Field("tiny", description="A preset's name or a shape.")
     data: Data = Field(default_factory=StdlibData, description="The text to learn.")
     inner: Inner = Field(default_factory=Inner, description="Local optimiser.")
     eval_every: int = Field(5, ge=1, description="Global steps between evaluations.")
     eval_sequences: int = Field(256, ge=1, description="Held-out sequences of an evaluation.")
+    rescale_survivors: bool = Field(
+        False,
+        description="While stages are skipped, live blocks write layers / live layers times more.",
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        "auto", description="auto: the GPU if torch sees one, in bf16; else the CPU, in fp32."
+    )
+    on_return: OnReturn = Field(
+        default_factory=OnReturn, description="What a slot that joins starts with."
+    )
+    stage_drop: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Chance of an inner step to leave an inner stage out on purpose.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _recipe(cls, given: Any) -> Any:
+        """Put a published preset's recipe where `inner` leaves keys out."""
+        if not isinstance(given, dict) or not isinstance(given.get("model"), str):
+            return given
+        recipe, inner = RECIPES.get(given["model"], {}), given.get("inner", {})
+        if not recipe or not isinstance(inner, dict):
+            return given
+        if "warmup" in inner:
+            recipe = {key: value for key, value in recipe.items() if key != "warmup_steps"}
+        return {**given, "inner": {**recipe, **inner}}
 
     def shape(self) -> Model:
         """Shape of the trained model: the data's vocabulary rules."""
@@ -102,27 +154,81 @@ class SparseLoCo(Strict):
     density: float = Field(0.03125, gt=0, le=1, description="Kept share of each chunk.")
     bits: Literal[2, 32] = Field(2, description="Bits of a kept value: 2 quantises.")
     error_feedback: float = Field(0.95, ge=0, le=1, description="Beta: decay of what is held back.")
-    aggregate: Literal["mean_present", "mean_senders"] = Field(
+    aggregate: Literal["mean_present", "mean_senders", "mean_all"] = Field(
         "mean_present",
-        description="Divide by the senders of the stage, or by those of each coordinate.",
+        description="Divide by the senders of the stage, by those of each coordinate, or by all "
+        "replicas.",
+    )
+    clip_to_median: bool = Field(
+        False, description="Scale a sender's tensor down to the median norm of its senders."
     )
     lr: float = Field(3.0, gt=0, description="Outer learning rate alpha.")
 
 
+class DiLoCo(Strict):
+    """Dense averaging, then SGD with Nesterov momentum (DiLoCo, arXiv 2311.08105)."""
+
+    name: Literal["diloco"]
+    lr: float = Field(0.7, gt=0, description="Outer learning rate.")
+    momentum: float = Field(0.9, ge=0, lt=1, description="Of the averaged pseudo-gradient.")
+
+
 class Average(Strict):
-    """Dense averaging of the pseudo-gradients of the senders."""
+    """Dense averaging of the pseudo-gradients of the senders.
+
+    With `inner_steps: 1` it is synchronous data parallelism that averages updates.
+    """
 
     name: Literal["average"]
     lr: float = Field(1.0, gt=0, description="Outer learning rate; 1 is the plain mean.")
 
 
-Outer = Annotated[SparseLoCo | Average, Field(discriminator="name")]
+Outer = Annotated[SparseLoCo | DiLoCo | Average, Field(discriminator="name")]
+
+Replica = Annotated[int, Field(ge=0)]
 
 
 class Boundary(Strict):
-    """How activations and gradients cross from stage to stage."""
+    """How activations and gradients cross from stage to stage, and what that asks of the weights.
 
-    codec: Literal["none"] = Field("none", description="none: d values a token, each way.")
+    Keys that a codec does not use go back to their defaults, so that cells of a sweep that differ
+    in them alone are one run.
+    """
+
+    codec: Literal["none", "constrained", "shared", "independent"] = Field(
+        "none",
+        description="none: d values a token, each way; shared: k, one subspace for all that is "
+        "written; independent: k, a subspace a boundary; constrained: the weights of shared, d "
+        "values.",
+    )
+    ratio: float = Field(0.125, gt=0, le=1, description="k / d; k is rounded, 1 at least.")
+    weak_replicas: Replica | Annotated[list[Replica], Field(min_length=1)] | None = Field(
+        None, description="The first so many replicas, or those listed, compress; null: all."
+    )
+
+    @model_validator(mode="after")
+    def _unused_is_default(self) -> Boundary:
+        unused = {"none": ("ratio", "weak_replicas"), "constrained": ("weak_replicas",)}
+        for key in unused.get(self.codec, ()):
+            object.__setattr__(self, key, type(self).model_fields[key].default)  # it is frozen
+        return self
+
+    @property
+    def cuts(self) -> bool:
+        """Whether k values travel instead of d."""
+        return self.codec in ("shared", "independent")
+
+    def width(self, d: int) -> int:
+        """k = max(1, round(ratio x d))."""
+        return max(1, round(self.ratio * d))
+
+    def compresses(self, replica: int) -> bool:
+        """Whether the replica's boundaries carry k values."""
+        if not self.cuts or self.weak_replicas is None:
+            return self.cuts
+        if isinstance(self.weak_replicas, int):
+            return replica < self.weak_replicas
+        return replica in self.weak_replicas
 
 
 class Method(Strict):

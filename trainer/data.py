@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import hashlib
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.config import Data, TextData
-from trainer.corpora import CorpusError, documents
+from trainer.config import BinData, Data
+from trainer.corpora import HELD_OUT_ONE_IN, CorpusError, Documents, documents, name_of
 from trainer.randomness import Purpose, generator
-from trainer.tokens import Tokens, text_sha256, tokenize
+from trainer.token_files import token_files
+from trainer.tokens import Ids, Tokens, text_sha256, tokenize
 
-HELD_OUT_ONE_IN = 20
-"""Every 20th document is held out; of fewer documents, the last 1/20 of each."""
+END_OF_TEXT_ID = 0
+"""Of the entry that ends a document."""
+
+
+Labels = tuple[str, ...]
+
+
+class Shard(NamedTuple):
+    """What a replica trains on: the documents of some labels, next to each other."""
+
+    labels: Labels
+    span: tuple[int, int]
+    """First training token, and the one behind the last."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,17 +38,24 @@ class Corpus:
     """A tokenised text.
 
     name: where it is from. sha256: of the whole text; the standard library's differs between
-    Python versions.
+    Python versions. shards: what each replica trains on; empty: all on everything.
+    attribution: what the text's licence asks to print.
     """
 
     name: str
     sha256: str
     tokens: Tokens
+    shards: tuple[Shard, ...] = ()
+    attribution: str | None = None
 
-    def facts(self) -> dict[str, str | int | float]:
+    def facts(self) -> dict[str, Any]:
         """What a run records of its text, ready for JSON."""
         held_out = self.tokens.held_out
-        return {
+        told: dict[str, Any] = {
+            "attribution": self.attribution,
+            "shards": [list(shard.labels) for shard in self.shards],
+        }
+        return {key: value for key, value in told.items() if value} | {
             "name": self.name,
             "sha256": self.sha256,
             "train_tokens": len(self.tokens.train),
@@ -59,7 +81,10 @@ class Corpus:
         idle replica is skipped, not delayed.
         """
         stream = generator(seed, Purpose.BATCH, replica, global_step, inner_step)
-        starts = stream.integers(0, len(self.tokens.train) - seq, size=sequences)
+        start, stop = 0, len(self.tokens.train)
+        if self.shards:
+            start, stop = self.shards[replica % len(self.shards)].span
+        starts = stream.integers(start, stop - seq, size=sequences)
         return _windows(self.tokens.train, starts, seq)
 
     def held_out(self, sequences: int, seq: int) -> NDArray[np.int64]:
@@ -75,25 +100,81 @@ class Corpus:
 
     def bytes_of(self, tokens: NDArray[np.integer]) -> int:
         """UTF-8 bytes that tokens stand for."""
-        return int(self.tokens.token_bytes[tokens].sum())
+        return round(float(self.tokens.token_bytes[tokens].sum()))
 
 
-def load_corpus(data: Data, root: Path, seq: int) -> Corpus:
+def load_corpus(data: Data, root: Path, seq: int, replicas: int = 1) -> Corpus:
     """The text of a source, tokenised. root: where relative paths start.
+
+    replicas: how many shards to make where the data are sharded.
 
     Raises CorpusError where there is no text, or less than one sequence to train or to hold out.
     """
-    texts = documents(data, root)
-    train, held_out = split(texts)
-    name = str(root / data.path) if isinstance(data, TextData) else data.source
-    tokens = tokenize(train, held_out, data.vocab)
-    for part, found in (("training", tokens.train), ("held-out", tokens.held_out)):
-        if len(found) < seq + 1:
+    name = name_of(data, root)
+    if isinstance(data, BinData):
+        tokens = token_files(data, root)
+        digest = hashlib.sha256(tokens.train.tobytes() + tokens.held_out.tobytes()).hexdigest()
+        corpus = Corpus(name, digest, tokens)
+    else:
+        corpus = _of_text(name, documents(data, root), data.vocab, replicas)
+    _check_lengths(corpus, seq)
+    return corpus
+
+
+def _of_text(name: str, found: Documents, vocab: int, replicas: int) -> Corpus:
+    if found.attribution is not None:
+        print(found.attribution, file=sys.stderr)
+    digest = text_sha256(found.texts)
+    train, held_out = split(found.texts)
+    if found.labels is None:
+        tokens = tokenize(train, held_out, vocab)
+        return Corpus(name, digest, tokens, attribution=found.attribution)
+    labels = found.labels
+    if len(train) < len(labels):  # whole documents are held out
+        labels = split(labels)[0]
+    dealt = deal(train, labels, replicas)
+    grouped = [text for of_shard in dealt.values() for text in of_shard]
+    tokens = tokenize(grouped, held_out, vocab)
+    ends = np.flatnonzero(tokens.train == END_OF_TEXT_ID) + 1  # one behind each document
+    stops = ends[np.cumsum([len(of_shard) for of_shard in dealt.values()]) - 1].tolist()
+    shards = tuple(
+        Shard(of, (start, stop)) for of, start, stop in zip(dealt, [0, *stops], stops, strict=False)
+    )
+    return Corpus(name, digest, tokens, shards, found.attribution)
+
+
+def deal(texts: Sequence[str], labels: Sequence[str], replicas: int) -> dict[Labels, list[str]]:
+    """Texts by shard, one a replica: every label's texts go to one of them.
+
+    Labels are dealt longest first, each to the replica that has least text so far, so that shards
+    are of like length. With fewer labels than replicas there is a shard a label, and replica r
+    reads shard r modulo their number.
+    """
+    of_label: dict[str, list[str]] = {}
+    for text, label in zip(texts, labels, strict=True):
+        of_label.setdefault(label, []).append(text)
+    length = {label: sum(map(len, mine)) for label, mine in of_label.items()}
+    hands: list[list[str]] = [[] for _ in range(min(replicas, len(of_label)))]
+    for label in sorted(length, key=lambda label: (-length[label], label)):
+        min(hands, key=lambda hand: sum(length[mine] for mine in hand)).append(label)
+    return {tuple(hand): [text for label in hand for text in of_label[label]] for hand in hands}
+
+
+def _check_lengths(corpus: Corpus, seq: int) -> None:
+    """Raise CorpusError where a part has less than one sequence."""
+    parts = [
+        ("its training part", len(corpus.tokens.train), "give more text or a shorter `seq`"),
+        ("its held-out part", len(corpus.tokens.held_out), "give more text or a shorter `seq`"),
+    ]
+    for shard in corpus.shards:
+        what, length = f"its shard {' + '.join(shard.labels)}", shard.span[1] - shard.span[0]
+        parts.append((what, length, "leave out `shard_by`, use fewer replicas, or give more text"))
+    for what, length, cure in parts:
+        if length < seq + 1:
             raise CorpusError(
-                f"{name} is too short: its {part} part has {len(found)} tokens and one sequence "
-                f"takes {seq + 1}; give more text or a shorter `seq`"
+                f"{corpus.name} is too short: {what} has {length} tokens and one sequence takes "
+                f"{seq + 1}; {cure}"
             )
-    return Corpus(name, text_sha256(texts), tokens)
 
 
 def split(texts: list[str]) -> tuple[list[str], list[str]]:
@@ -112,7 +193,7 @@ def split(texts: list[str]) -> tuple[list[str], list[str]]:
     )
 
 
-def _windows(tokens: NDArray[np.uint16], starts: NDArray[np.int64], seq: int) -> NDArray[np.int64]:
+def _windows(tokens: Ids, starts: NDArray[np.int64], seq: int) -> NDArray[np.int64]:
     """Token ids from each start on: int64[start, seq + 1]. Embeddings refuse uint16."""
-    windows: NDArray[np.uint16] = tokens[starts[:, None] + np.arange(seq + 1)]
+    windows: Ids = tokens[starts[:, None] + np.arange(seq + 1)]
     return windows.astype(np.int64)

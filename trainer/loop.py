@@ -1,76 +1,44 @@
-"""The trainer: told Directives, it trains replicas one after another and lets them agree."""
+"""The trainer: told Directives, it trains replicas, lets them agree, evaluates, saves, goes on."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils import deterministic
 
 from trainer import checkpoint
-from trainer.boundary import codec
 from trainer.config import Method, Train
 from trainer.data import load_corpus
 from trainer.directive import Directive
-from trainer.model import Hop, Pipeline, initialise
-from trainer.outer import outer_method
-from trainer.replica import NonFiniteLoss, Replica
+from trainer.model import initialise
+from trainer.outer import Counts
+from trainer.replica import LocalRound
+from trainer.results import Evaluation, StepResult
+from trainer.shared import Shipped
+from trainer.sizes import forward_flops_per_token
+from trainer.state import ReplicaState
+from trainer.work import (
+    EVALUATION_SEQUENCES,
+    Job,
+    Part,
+    Worker,
+    device_of,
+    setup_torch,
+)
+from trainer.workers import Crew
 
-EVALUATION_SEQUENCES = 16
-"""Held-out sequences in one forward pass; more of tiny's logits than that leave the cache."""
+NEW_WORKER = 2
+"""In `joins`; 1 is the same worker."""
 
-
-def setup_torch(threads: int = 1) -> None:
-    """Make torch reproducible and choose its threads: once per process, before a Trainer.
-
-    Second moments of rare tokens decay into denormal numbers, which are slow; they become zero.
-    """
-    torch.set_num_threads(threads)
-    torch.set_flush_denormal(True)
-    torch.use_deterministic_algorithms(True)
-    # it would write NaN over every fresh tensor, to catch reads that we do not make
-    deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined] # not in stubs
-
-
-@dataclass(frozen=True, eq=False)
-class StepResult:
-    """What one global step did. Arrays are [replica, stage].
-
-    train_loss: mean nats per predicted token over what took part; NaN when nobody did.
-    train_tokens: tokens trained, each once however many stages it went through.
-    forward_calls: forward passes of each slot, counted by hooks; evaluation apart.
-    hop_tokens: tokens that went over each hop (from stage, to stage) forward, all replicas.
-    kept_values: values in the upload of each slot, counted in the upload.
-    """
-
-    train_loss: float
-    train_tokens: int
-    forward_calls: NDArray[np.int64]
-    hop_tokens: dict[Hop, int]
-    kept_values: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The anchor on the held-out sequences.
-
-    val_loss: nats per token. val_bits_per_byte: the same per byte of the text predicted.
-    skip_stage_loss: per inner stage, nats per token when that stage is skipped.
-    """
-
-    val_loss: float
-    val_bits_per_byte: float
-    skip_stage_loss: dict[int, float]
+__all__ = ["Evaluation", "StepResult", "Trainer", "setup_torch"]
 
 
 class Trainer:
@@ -79,7 +47,11 @@ class Trainer:
     global_steps: length of the job, on which the learning-rate schedule depends.
     root: where relative data paths start.
 
-    Raises ValueError when there are fewer layers than stages, CorpusError for want of text.
+    This process does all the work until `use` brings others in; results are the same bits for any
+    number of them. Use as a context, or `close` it, to end them.
+
+    Raises ValueError when there are fewer layers than stages or no inner stage to drop, DeviceError
+    for want of a GPU, CorpusError for want of text.
     """
 
     def __init__(
@@ -97,104 +69,152 @@ class Trainer:
         self.seed = seed
         self.global_steps = global_steps
         self.committed = 0
-        model = train.shape()
-        self._seq = model.seq
-        boundary = codec(model, method.boundary)
-        self.model = Pipeline(model, stages, boundary)
-        initialise(self.model, seed, model.layers)
-        total = method.inner_steps * global_steps
-        self.replicas = [
-            Replica(r, model, stages, train.inner, boundary, total) for r in range(replicas)
-        ]
-        self.outer = outer_method(method.outer, self.model.shapes)
-        self._memory = self.outer.init(self.model.flat, replicas)
-        self.corpus = load_corpus(train.data, root, model.seq)
-        self._held_out = torch.from_numpy(self.corpus.held_out(train.eval_sequences, model.seq))
+        self.corpus = load_corpus(train.data, root, train.shape().seq, replicas)
+        job = Job(train, method, replicas, stages, global_steps, seed, self.corpus)
+        worker = Worker(job, device=device_of(train.device))
+        self.worker, self.state, self.model = worker, worker.state, worker.model
+        initialise(self.model, seed, train.shape().layers)
+        for row, new in zip(
+            self.state.memory, worker.outer.init(self.state.anchor, replicas), strict=True
+        ):
+            _copy(row, new)
+
+        def recruit() -> partial[Worker]:
+            assert worker.memory is not None, "`use` has looked"
+            return partial(Worker.join, Shipped(job), worker.memory, torch.get_num_threads())
+
+        self.crew = Crew(worker, recruit)
+        self._flops = np.array(forward_flops_per_token(train.shape(), stages, method.boundary))
         self._whole = True  # False from the start of a global step until it is committed
+
+    def use(self, processes: int) -> None:
+        """Work with so many processes, this one counted in, but with no more than replicas.
+
+        It returns at once; others take part as soon as they are up. There are never fewer than
+        before. Where memory cannot be shared, a GPU's included, there is this one.
+        """
+        if self.worker.memory is not None and self.worker.memory.is_shared:
+            self.crew.grow(min(processes, len(self.state.replicas)))
+
+    def close(self) -> None:
+        """End the other processes."""
+        self.crew.close()
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def step(self, directive: Directive) -> StepResult:
         """Train one global step and commit it.
 
-        Raises NonFiniteLoss; the anchor is then still that of the last committed step, but the
-        moments are not, so that the trainer refuses to go on or to be saved until `load`.
+        Raises NonFiniteLoss, or WorkerDied; the anchor is then still that of the last committed
+        step, but what else there is may not be, so that the trainer refuses to go on or to be
+        saved until `load`.
         """
         self._check_whole()
         self._check(directive)
         self._whole = False
-        joins = directive.joins > 0
-        for r, s in np.argwhere(joins):
-            self.replicas[r].join(s)
-        memory = self.outer.join(self._memory, joins)
-        first = directive.index * self.method.inner_steps
-        rounds = [
-            replica.train(
-                self.model.flat,
-                directive.steps[r],
-                directive.index,
-                first,
-                partial(self._batch, r, directive.index),
-            )
-            for r, replica in enumerate(self.replicas)
-        ]
-        local = [replica.local for replica in self.replicas]
-        anchor, memory, kept = self.outer.step(self.model.flat, local, directive.sends, memory)
-        if not all(bool(theta.isfinite().all()) for theta in anchor):
-            last = self.method.inner_steps - 1
-            raise NonFiniteLoss("anchor", directive.index, last, None)
-        self._commit(anchor, memory)
-        tokens = sum(done.tokens for done in rounds)
-        nats = math.fsum(done.nats for done in rounds)
-        return StepResult(
-            train_loss=nats / tokens if tokens else math.nan,
-            train_tokens=tokens,
-            forward_calls=np.stack([done.forward_calls for done in rounds]),
-            hop_tokens=dict(sorted(sum((done.hops for done in rounds), Counter()).items())),
-            kept_values=kept,
-        )
+        self._join(directive)
+        rounds = self._train(directive)
+        sent = self._agree(directive)
+        _copy(self.state.anchor, self.state.fresh)
+        self.committed += 1
+        self._whole = True
+        return StepResult.of(rounds, sent)
 
-    @torch.no_grad()
     def evaluate(self) -> Evaluation:
         """The anchor on the held-out sequences, whole and with each inner stage skipped."""
-        stages = range(len(self.model.stages))
-        loss = self._held_out_loss(stages)
-        predicted = self._held_out[:, 1:]
-        byte_count = self.corpus.bytes_of(predicted.numpy())
+        stages = range(len(self.state.anchor))
+        lives = [tuple(s for s in stages if s != skipped) for skipped in (None, *stages[1:-1])]
+        count = len(self.worker.held_out)
+        parts = [Part(live, at) for live in lives for at in range(0, count, EVALUATION_SEQUENCES)]
+        nats: list[float] = self.crew.split(
+            Worker.evaluate,
+            [len(part.live) for part in parts],
+            lambda mine: ([parts[i] for i in mine],),
+            "evaluated sequences",
+        )
+        each = len(parts) // len(lives)
+        losses = [math.fsum(nats[i : i + each]) / count for i in range(0, len(parts), each)]
+        predicted = self.worker.held_out[:, 1:]
+        byte_count = self.corpus.bytes_of(predicted.cpu().numpy())
         return Evaluation(
-            val_loss=loss,
-            val_bits_per_byte=loss * predicted.numel() / math.log(2) / byte_count,
-            skip_stage_loss={
-                skipped: self._held_out_loss([s for s in stages if s != skipped])
-                for skipped in stages[1:-1]
-            },
+            val_loss=losses[0],
+            val_bits_per_byte=losses[0] * predicted.numel() / math.log(2) / byte_count,
+            skip_stage_loss=dict(zip(stages[1:-1], losses[1:], strict=True)),
         )
 
     def anchor_sha256(self) -> str:
         """Fingerprint of the anchor's bits."""
         digest = hashlib.sha256()
-        for flat in self.model.flat:
-            digest.update(flat.detach().numpy().tobytes())
+        for flat in self.state.anchor:
+            digest.update(flat.cpu().numpy().tobytes())
         return digest.hexdigest()
 
     def save(self, folder: Path) -> None:
         """Write the state after the last committed global step into an existing, empty folder."""
         self._check_whole()
-        checkpoint.write(folder, self._identity(), self.committed, self._anchor(), self._state())
+        checkpoint.write(folder, self._identity(), self.committed, self._anchor(), self._rest())
 
     def load(self, folder: Path) -> None:
         """Go on from where `save` was called, to the same bits. Raises CheckpointError, and
         then nothing has changed."""
-        self.committed, anchor, state = checkpoint.read(
-            folder, self._identity(), self._anchor(), self._state()
+        self.crew.settle()  # else a process would still write to what is loaded
+        self.committed, anchor, rest = checkpoint.read(
+            folder, self._identity(), self._anchor(), self._rest()
         )
-        for name, tensor in self._anchor().items():
-            tensor.copy_(anchor[name])
-        for r, replica in enumerate(self.replicas):
-            replica.load_moments(_below(f"replica.{r}/", state))
-        self._memory = [
-            [state[_error_name(r, s)] for s in range(len(errors))]
-            for r, errors in enumerate(self._memory)
-        ]
+        for name, tensor in (self._anchor() | self._rest()).items():
+            tensor.copy_(anchor[name] if name in anchor else rest[name])
         self._whole = True
+
+    # --- the parts of a global step -----------------------------------------------------------
+
+    def _join(self, directive: Directive) -> None:
+        """Give slots that join what `on_return` says; the parameters are the anchor's anyhow."""
+        joins, keep = directive.joins, self.train.on_return
+        is_new = joins == NEW_WORKER
+        for r, s in np.argwhere(is_new if keep.adam == "keep" else joins > 0):
+            peer = self._peer(directive, s) if keep.adam == "peer" else None
+            if peer is None:
+                self.state.replicas[r].forget(s)
+            else:
+                self.state.replicas[r].remember(s, peer)
+        forgets = is_new if keep.error_feedback == "keep" else joins > 0
+        memory = self.worker.outer.join(self.state.memory, forgets)
+        for row, new in zip(self.state.memory, memory, strict=True):
+            _copy(row, new)
+
+    def _peer(self, directive: Directive, stage: int) -> ReplicaState | None:
+        """The first replica that works on the stage in this round, has not just joined it itself,
+        and has trained it."""
+        for r, replica in enumerate(self.state.replicas):
+            works = directive.steps[r, stage] > 0 and directive.joins[r, stage] == 0
+            if works and replica.has_trained(stage):
+                return replica
+        return None
+
+    def _train(self, directive: Directive) -> list[LocalRound]:
+        return self.crew.split(
+            Worker.train,
+            list(directive.steps @ self._flops),
+            lambda mine: (directive, mine),
+            "trained replicas",
+        )
+
+    def _agree(self, directive: Directive) -> list[Counts]:
+        return self.crew.split(
+            Worker.agree,
+            [theta.numel() for theta in self.state.anchor],
+            lambda mine: (directive.sends, directive.index, mine),
+            "made the outer step of stages",
+        )
 
     def _check(self, directive: Directive) -> None:
         """Raise ValueError where a directive cannot be carried out; the caller has a bug."""
@@ -204,7 +224,7 @@ class Trainer:
                 f"global step {directive.index} cannot follow {self.committed} committed ones "
                 f"of {self.global_steps}"
             )
-        if steps.shape != (len(self.replicas), len(self.model.stages)):
+        if steps.shape != (len(self.state.replicas), len(self.state.anchor)):
             raise ValueError(f"a directive of shape {steps.shape} is not for this trainer")
         if steps.min() < 0 or steps.max() > self.method.inner_steps:
             raise ValueError(f"steps must lie in 0..{self.method.inner_steps} (got {steps})")
@@ -215,41 +235,19 @@ class Trainer:
         if not self._whole:
             raise RuntimeError("the last global step was not committed: load a checkpoint first")
 
-    def _batch(self, replica: int, global_step: int, inner_step: int) -> Tensor:
-        return torch.from_numpy(
-            self.corpus.batch(
-                self.train.inner.sequences,
-                self._seq,
-                seed=self.seed,
-                replica=replica,
-                global_step=global_step,
-                inner_step=inner_step,
-            )
-        )
-
-    def _commit(self, anchor: Sequence[Tensor], memory: list[list[Tensor]]) -> None:
-        for flat, theta in zip(self.model.flat, anchor, strict=True):
-            flat.copy_(theta)
-        self._memory = memory
-        self.committed += 1
-        self._whole = True
-
-    def _held_out_loss(self, live: Sequence[int]) -> float:
-        nats = [
-            self.model.loss(sequences, live).item() * len(sequences)
-            for sequences in torch.split(self._held_out, EVALUATION_SEQUENCES)
-        ]
-        return math.fsum(nats) / len(self._held_out)
-
     def _identity(self) -> dict[str, Any]:
         """What a checkpoint must agree in to be continued; JSON-ready."""
         facts = self.corpus.facts()
         return {
             "model": self.train.shape().model_dump(mode="json"),
             "inner": self.train.inner.model_dump(mode="json"),
+            "rescale_survivors": self.train.rescale_survivors,
+            "on_return": self.train.on_return.model_dump(mode="json"),
+            "stage_drop": self.train.stage_drop,
+            "device": self.worker.device.type,
             "method": self.method.model_dump(mode="json"),
-            "replicas": len(self.replicas),
-            "stages": len(self.model.stages),
+            "replicas": len(self.state.replicas),
+            "stages": len(self.state.anchor),
             "global_steps": self.global_steps,
             "seed": self.seed,
             "text_sha256": facts["sha256"],
@@ -259,28 +257,26 @@ class Trainer:
     def _anchor(self) -> dict[str, Tensor]:
         return {
             name: tensor.detach()
-            for stage in range(len(self.model.stages))
+            for stage in range(len(self.state.anchor))
             for name, tensor in self.model.named(stage).items()
         }
 
-    def _state(self) -> dict[str, Tensor]:
+    def _rest(self) -> dict[str, Tensor]:
+        """All else that must be there again: moments, and what the outer method remembers."""
         moments = {
             f"replica.{r}/{name}": tensor
-            for r, replica in enumerate(self.replicas)
-            for name, tensor in replica.moments().items()
+            for r, replica in enumerate(self.state.replicas)
+            for name, tensor in replica.moments(self.worker.shapes).items()
         }
-        errors = {
-            _error_name(r, s): error
-            for r, stages in enumerate(self._memory)
-            for s, error in enumerate(stages)
+        memory = {
+            f"outer/{row}.{stage}": tensor
+            for row, vectors in enumerate(self.state.memory)
+            for stage, tensor in enumerate(vectors)
         }
-        return moments | errors
+        return moments | memory
 
 
-def _error_name(replica: int, stage: int) -> str:
-    return f"error_feedback/{replica}.{stage}"
-
-
-def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors whose names start with a prefix, without it."""
-    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+def _copy(vectors: Sequence[Tensor], new: Sequence[Tensor]) -> None:
+    for vector, other in zip(vectors, new, strict=True):
+        if other is not vector:
+            vector.copy_(other)

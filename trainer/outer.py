@@ -16,15 +16,31 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trainer import config
-from trainer.compress import Compressor, Encoded
+from trainer.compress import CODES, Compressor, Encoded
 from trainer.sizes import Shape
 
 Vectors = list[Tensor]
 """A flat vector per stage."""
 State = list[Vectors]
-"""A flat vector per replica and stage; empty for a method that remembers nothing."""
+"""Rows of a flat vector per stage: one a replica, one for all, or none, as the method remembers."""
 Mask = NDArray[np.bool_]
-Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """What was sent.
+
+    kept: int64[R, S], values in each slot's upload; 0 where it did not send.
+    codes: int64[4], how often each 2-bit code was sent; zeros if none are.
+    """
+
+    kept: NDArray[np.int64]
+    codes: NDArray[np.int64]
+
+    @staticmethod
+    def of(sends: Mask) -> Counts:
+        """Nothing yet."""
+        return Counts(np.zeros(sends.shape, dtype=np.int64), np.zeros(CODES, dtype=np.int64))
 
 
 class OuterMethod(Protocol):
@@ -39,10 +55,9 @@ class OuterMethod(Protocol):
     def step(
         self, anchor: Vectors, local: Sequence[Vectors], sends: Mask, state: State
     ) -> tuple[Vectors, State, Counts]:
-        """The next anchor and memory, and the values each slot sent.
+        """The next anchor and memory, and what was sent.
 
         anchor: theta, per stage; local: theta_m, per replica and stage; sends: bool[R, S].
-        counts: int64[R, S], 0 where a slot did not send.
         """
 
 
@@ -68,16 +83,17 @@ class SparseLoCo:
     def step(
         self, anchor: Vectors, local: Sequence[Vectors], sends: Mask, state: State
     ) -> tuple[Vectors, State, Counts]:
-        counts = np.zeros(sends.shape, dtype=np.int64)
+        counts = Counts.of(sends)
         state = [list(errors) for errors in state]
         thetas: Vectors = []
         for s, theta in enumerate(anchor):
             uploads: list[Encoded] = []
             for m in np.flatnonzero(sends[:, s]).tolist():
                 upload, state[m][s] = self.upload(s, theta, local[m][s], state[m][s])
-                counts[m, s] = upload.kept
+                counts.kept[m, s] = upload.kept
+                counts.codes[:] += upload.codes.cpu().numpy()
                 uploads.append(upload)
-            thetas.append(self.merge(theta, uploads) if uploads else theta)
+            thetas.append(self.merge(s, theta, uploads, len(sends)) if uploads else theta)
         return thetas, state, counts
 
     def upload(
@@ -89,17 +105,49 @@ class SparseLoCo:
         held[sent.index] -= sent.value  # e_m = a_m - s_m
         return sent, held
 
-    def merge(self, theta: Tensor, uploads: Sequence[Encoded]) -> Tensor:
+    def merge(self, stage: int, theta: Tensor, uploads: Sequence[Encoded], replicas: int) -> Tensor:
         """theta - alpha x Agg s_m, summed in the order of the replicas."""
+        values = [upload.value for upload in uploads]
+        if self.method.clip_to_median:
+            values = self.compressors[stage].clip_to_median(uploads)
         total = torch.zeros_like(theta)
-        for upload in uploads:
-            total[upload.index] += upload.value
-        if self.method.aggregate == "mean_present":
-            return theta - total * (self.method.lr / len(uploads))
-        senders = torch.zeros_like(theta)
-        for upload in uploads:
-            senders[upload.index] += 1
-        return theta - total / senders.clamp_(min=1) * self.method.lr
+        for upload, value in zip(uploads, values, strict=True):
+            total[upload.index] += value
+        if self.method.aggregate == "mean_senders":
+            senders = torch.zeros_like(theta)
+            for upload in uploads:
+                senders[upload.index] += 1
+            return theta - total / senders.clamp_(min=1) * self.method.lr
+        by = replicas if self.method.aggregate == "mean_all" else len(uploads)
+        return theta - total * (self.method.lr / by)
+
+
+@dataclass(frozen=True)
+class DiLoCo:
+    """SGD with Nesterov momentum on the mean pseudo-gradient of the senders (arXiv 2311.08105).
+
+    Remembers one momentum per stage, which every replica holds alike; where nobody sends, it
+    stays as the stage does.
+    """
+
+    method: config.DiLoCo
+
+    def init(self, anchor: Vectors, replicas: int) -> State:
+        return [[torch.zeros_like(theta) for theta in anchor]]
+
+    def join(self, state: State, joins: Mask) -> State:
+        return state
+
+    def step(
+        self, anchor: Vectors, local: Sequence[Vectors], sends: Mask, state: State
+    ) -> tuple[Vectors, State, Counts]:
+        means, counts = _means(anchor, local, sends)
+        beta, lr = self.method.momentum, self.method.lr
+        momenta, thetas = list(state[0]), list(anchor)
+        for s, mean in means.items():
+            momenta[s] = momenta[s] * beta + mean  # b = beta b + g
+            thetas[s] = anchor[s] - (mean + momenta[s] * beta) * lr  # theta - lr (g + beta b)
+        return thetas, [momenta], counts
 
 
 @dataclass(frozen=True)
@@ -117,23 +165,37 @@ class Average:
     def step(
         self, anchor: Vectors, local: Sequence[Vectors], sends: Mask, state: State
     ) -> tuple[Vectors, State, Counts]:
-        counts = np.zeros(sends.shape, dtype=np.int64)
-        thetas: Vectors = []
-        for s, theta in enumerate(anchor):
-            senders = np.flatnonzero(sends[:, s]).tolist()
-            total = torch.zeros_like(theta)
-            for m in senders:
-                delta = theta - local[m][s]
-                counts[m, s] = delta.numel()
-                total += delta
-            step = self.method.lr / len(senders) if len(senders) else 0.0
-            thetas.append(theta - total * step if len(senders) else theta)
+        means, counts = _means(anchor, local, sends)
+        thetas = list(anchor)
+        for s, mean in means.items():
+            thetas[s] = anchor[s] - mean * self.method.lr
         return thetas, state, counts
+
+
+def _means(
+    anchor: Vectors, local: Sequence[Vectors], sends: Mask
+) -> tuple[dict[int, Tensor], Counts]:
+    """Mean pseudo-gradient of the senders of each stage that has any, and what was sent."""
+    counts = Counts.of(sends)
+    means: dict[int, Tensor] = {}
+    for s, theta in enumerate(anchor):
+        senders = np.flatnonzero(sends[:, s]).tolist()
+        if not senders:
+            continue
+        means[s] = torch.zeros_like(theta)
+        for m in senders:
+            delta = theta - local[m][s]
+            counts.kept[m, s] = delta.numel()
+            means[s] += delta
+        means[s] /= len(senders)
+    return means, counts
 
 
 def outer_method(outer: config.Outer, shapes: Sequence[Mapping[str, Shape]]) -> OuterMethod:
     """The outer method a scenario asks for. shapes: the tensors of each stage, in flat order."""
     if isinstance(outer, config.Average):
         return Average(outer)
+    if isinstance(outer, config.DiLoCo):
+        return DiLoCo(outer)
     compressors = tuple(Compressor(stage, outer.density, outer.bits) for stage in shapes)
     return SparseLoCo(outer, compressors)

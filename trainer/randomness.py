@@ -12,6 +12,9 @@ class Purpose(IntEnum):
 
     INIT = 1
     BATCH = 2
+    BASIS = 3
+    TABLE = 4
+    DROP = 5
 
 
 def generator(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:

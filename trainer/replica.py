@@ -1,10 +1,11 @@
-"""One copy of the model: its local AdamW steps between two outer steps."""
+"""The local AdamW steps of a replica between two outer steps."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +17,7 @@ from torch import Tensor, nn
 from trainer.boundary import Codec
 from trainer.config import Inner, Model
 from trainer.model import Hop, Pipeline
-from trainer.outer import Vectors
-
-ADAM_PARTS = ("step", "exp_avg", "exp_avg_sq")
+from trainer.state import ReplicaState, Vectors, bind
 
 
 class NonFiniteLoss(RuntimeError):
@@ -33,9 +32,14 @@ class NonFiniteLoss(RuntimeError):
             f"non-finite {what} at global step {global_step}, inner step {inner_step}, {who}: "
             f"try a lower learning rate, or start again from the last checkpoint"
         )
+        self.what = what
         self.global_step = global_step
         self.inner_step = inner_step
         self.replica = replica
+
+    def __reduce__(self) -> tuple[type[NonFiniteLoss], tuple[str, int, int, int | None]]:
+        """It crosses process borders."""
+        return NonFiniteLoss, (self.what, self.global_step, self.inner_step, self.replica)
 
 
 @dataclass
@@ -51,9 +55,21 @@ class LocalRound:
     """Tokens that went over each hop, forward."""
     forward_calls: NDArray[np.int64] = field(init=False)
     """int64[S]: how often each stage really ran forward, by its hook."""
+    dropped: NDArray[np.int64] = field(init=False)
+    """int64[S]: how often a live stage was left out on purpose."""
 
     def __post_init__(self) -> None:
         self.forward_calls = np.zeros(self.stages, dtype=np.int64)
+        self.dropped = np.zeros(self.stages, dtype=np.int64)
+
+    def drop(self, live: list[int], stage: int, tokens: int) -> None:
+        """Account for an inner step that leaves an inner stage out: the clock knows nothing of it,
+        so tokens that go around the stage stand for tokens over the two hops by way of it."""
+        at = live.index(stage)
+        before, after = live[at - 1], live[at + 1]
+        self.dropped[stage] += 1
+        self.hops.update({(before, stage): tokens, (stage, after): tokens})
+        self.hops.subtract({(before, after): tokens})
 
 
 def learning_rate(inner: Inner, step: int, total: int) -> float:
@@ -62,7 +78,7 @@ def learning_rate(inner: Inner, step: int, total: int) -> float:
     The step is counted over the whole job, so a slot that was away meets the schedule where the
     others are. Step `warmup` (rounded) has the peak, the last one `final` times it.
     """
-    warmup = round(inner.warmup * total)
+    warmup = inner.warmup_of(total)
     if step < warmup:
         return inner.lr * (step + 1) / warmup
     progress = (step - warmup) / max(1, total - 1 - warmup)
@@ -71,20 +87,20 @@ def learning_rate(inner: Inner, step: int, total: int) -> float:
 
 
 class Replica:
-    """Local parameters and moments of one replica; nothing else of it lives anywhere.
+    """A copy of the model that does inner steps: of one replica at a time, on that one's state.
 
-    index: its number, for errors. total: inner steps of the whole job, for the schedule.
+    total: inner steps of the whole job, for the schedule.
     """
 
-    def __init__(
-        self, index: int, model: Model, stages: int, inner: Inner, codec: Codec, total: int
-    ) -> None:
-        self.index = index
+    def __init__(self, model: Model, stages: int, inner: Inner, codec: Codec, total: int) -> None:
+        self.index: int  # by `take`
+        self.state: ReplicaState
         self.inner = inner
         self.total = total
         self.pipeline = Pipeline(model, stages, codec)
         self._parameters = list(self.pipeline.parameters())
         self.optimizer = self._adamw()
+        self.is_bf16 = self._parameters[0].is_cuda
         self._round = LocalRound(stages)
         for stage, module in enumerate(self.pipeline.stages):
             module.register_forward_hook(self._counter(stage))
@@ -104,16 +120,27 @@ class Replica:
             fused=True,
         )
 
+    def precision(self) -> AbstractContextManager[object]:
+        """In which a forward pass is done: products in bf16 on a GPU; parameters stay fp32."""
+        if not self.is_bf16:
+            return nullcontext()
+        return torch.autocast(self._parameters[0].device.type, torch.bfloat16)
+
     def _counter(self, stage: int) -> Callable[[nn.Module, Any, Any], None]:
         def count(module: nn.Module, inputs: Any, output: Any) -> None:
             self._round.forward_calls[stage] += 1
 
         return count
 
-    def join(self, stage: int) -> None:
-        """A worker takes the stage: its moments and step counters start afresh."""
-        for parameter in self.pipeline.named(stage).values():
-            self.optimizer.state.pop(parameter, None)
+    def take(self, index: int, state: ReplicaState, codec: Codec) -> None:
+        """Become replica `index`: its parameters and moments are changed in place from now on."""
+        self.index, self.state = index, state
+        self.pipeline.codec = codec
+        bind(self.pipeline, state.local)
+        for stage, shapes in enumerate(self.pipeline.shapes):
+            tensors = self.pipeline.named(stage)
+            for name, adam in state.adam(stage, shapes).items():
+                self.optimizer.state[tensors[name]] = adam
 
     def train(
         self,
@@ -122,12 +149,14 @@ class Replica:
         global_step: int,
         first: int,
         batch: Callable[[int], Tensor],
+        drop: Callable[[int], int | None] = lambda h: None,
     ) -> LocalRound:
-        """The inner steps of one global step, from the anchor; the result stays in `local`.
+        """The inner steps of one global step, from the anchor; the result is in `state`.
 
         steps: int[S]; stage s takes part in the inner steps h < steps[s].
         first: inner steps of the job before this global step.
         batch: the sequences of inner step h, int64[batch, time + 1].
+        drop: the inner stage to leave out of inner step h, if it is live; None: none.
 
         Raises NonFiniteLoss, before the step that would have spoiled the parameters.
         """
@@ -138,37 +167,16 @@ class Replica:
         for h in range(int(steps.max(initial=0))):
             live = [int(s) for s in np.flatnonzero(steps > h)]
             self._set_learning_rate(learning_rate(self.inner, first + h, self.total))
-            what = self._inner_step(batch(h), live)
+            sequences, left_out = batch(h), drop(h)
+            if left_out in live:
+                self._round.drop(live, left_out, _predicted(sequences))
+                live = [s for s in live if s != left_out]
+            what = self._inner_step(sequences, live)
             if what is not None:
                 raise NonFiniteLoss(what, global_step, h, self.index)
         if not all(bool(flat.isfinite().all()) for flat in self.pipeline.flat):
             raise NonFiniteLoss("parameter", global_step, int(steps.max()) - 1, self.index)
         return self._round
-
-    @property
-    def local(self) -> Vectors:
-        """theta_m: the local parameters, per stage."""
-        return self.pipeline.flat
-
-    def moments(self) -> dict[str, Tensor]:
-        """Adam's state by "tensor name/part"; zeros where a stage has not trained since a join."""
-        found: dict[str, Tensor] = {}
-        for name, parameter in self._named().items():
-            state = self.optimizer.state.get(parameter) or _untrained(parameter)
-            found |= {f"{name}/{part}": state[part] for part in ADAM_PARTS}
-        return found
-
-    def load_moments(self, moments: Mapping[str, Tensor]) -> None:
-        """Take over what `moments` gave."""
-        for name, parameter in self._named().items():
-            state = {part: moments[f"{name}/{part}"].clone() for part in ADAM_PARTS}
-            self.optimizer.state[parameter] = state
-
-    def _named(self) -> dict[str, nn.Parameter]:
-        stages = range(len(self.pipeline.stages))
-        return {
-            name: parameter for s in stages for name, parameter in self.pipeline.named(s).items()
-        }
 
     def _set_learning_rate(self, rate: float) -> None:
         for group in self.optimizer.param_groups:
@@ -178,7 +186,8 @@ class Replica:
         """One AdamW step through the live stages; says what was not finite, if anything."""
         for parameter in self._parameters:
             parameter.grad = None
-        loss = self.pipeline.loss(sequences, live, self._round.hops)
+        with self.precision():
+            loss = self.pipeline.loss(sequences, live, self._round.hops)
         nats = loss.item()
         if not math.isfinite(nats):
             return "loss"
@@ -186,7 +195,7 @@ class Replica:
         if not math.isfinite(self._clip()):
             return "gradient"
         self.optimizer.step()
-        predicted = sequences.shape[0] * (sequences.shape[1] - 1)
+        predicted = _predicted(sequences)
         self._round.tokens += predicted
         self._round.nats += nats * predicted
         return None
@@ -200,10 +209,6 @@ class Replica:
         return norm
 
 
-def _untrained(parameter: Tensor) -> dict[str, Tensor]:
-    """What AdamW starts from; a first step from here gives the bits of one from no state."""
-    return {
-        "step": torch.zeros((), dtype=torch.float32),
-        "exp_avg": torch.zeros_like(parameter, requires_grad=False),
-        "exp_avg_sq": torch.zeros_like(parameter, requires_grad=False),
-    }
+def _predicted(sequences: Tensor) -> int:
+    """Tokens that a loss over sequences, int64[batch, time + 1], is about."""
+    return sequences.shape[0] * (sequences.shape[1] - 1)

@@ -8,9 +8,10 @@ is two).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainer.config import Average, Boundary, Method, Model, Outer, SparseLoCo
+from trainer.config import Boundary, DiLoCo, Method, Model, SparseLoCo
 
 BLOCK = 64
 """Matrices are cut into blocks of at most BLOCK x BLOCK values."""
@@ -20,6 +21,8 @@ FP32_BYTES = 4
 BF16_BYTES = 2
 TABLE_BYTES = 5 * FP32_BYTES
 """What a 2-bit tensor carries beside its codes: the mean and one value per code."""
+UINT16_ENTRIES = 1 << 16
+"""Up to this many vocabulary entries a token id travels in two bytes, above in four."""
 
 Shape = tuple[int, ...]
 
@@ -32,26 +35,24 @@ class Sizes:
     parameters: tuple[int, ...]
     kept_values: tuple[int, ...]
     upload_bytes: tuple[int, ...]
-    weight_bytes: tuple[int, ...]
+    restore_bytes: tuple[int, ...]
     state_bytes: tuple[int, ...]
     forward_flops_per_token: tuple[int, ...]
     backward_flops_per_token: tuple[int, ...]
-    boundary_bytes_per_token: int
 
 
 def sizes(model: Model, stages: int, method: Method) -> Sizes:
     """Everything at once. Raises ValueError when there are fewer layers than stages."""
-    forward = forward_flops_per_token(model, stages)
+    forward = forward_flops_per_token(model, stages, method.boundary)
     return Sizes(
         layers=layers_per_stage(model.layers, stages),
-        parameters=parameters(model, stages),
-        kept_values=kept_values(model, stages, method.outer),
-        upload_bytes=upload_bytes(model, stages, method.outer),
-        weight_bytes=weight_bytes(model, stages),
-        state_bytes=state_bytes(model, stages, method.outer),
+        parameters=parameters(model, stages, method.boundary),
+        kept_values=kept_values(model, stages, method),
+        upload_bytes=upload_bytes(model, stages, method),
+        restore_bytes=restore_bytes(model, stages, method),
+        state_bytes=state_bytes(model, stages, method),
         forward_flops_per_token=forward,
         backward_flops_per_token=tuple(2 * flops for flops in forward),
-        boundary_bytes_per_token=boundary_bytes_per_token(model, method.boundary),
     )
 
 
@@ -68,39 +69,60 @@ def layers_per_stage(layers: int, stages: int) -> tuple[int, ...]:
     return tuple(base + (stage >= stages - extra) for stage in range(stages))
 
 
-def tensor_shapes(model: Model, stages: int) -> tuple[dict[str, Shape], ...]:
-    """Name and shape of every tensor of each stage, in the order of its flat vector.
+def write_widths(model: Model, stages: int, boundary: Boundary) -> tuple[int | None, ...]:
+    """Dimensions that each stage's writes to the residual stream span; None: all d, unconstrained.
+
+    `constrained` and `shared` bind every stage to one subspace, `independent` each stage to that
+    of its outgoing boundary, which the last stage does not have.
+    """
+    k = boundary.width(model.d)
+    if boundary.codec == "none":
+        return (None,) * stages
+    if boundary.codec == "independent":
+        return (*(k,) * (stages - 1), None)
+    return (k,) * stages
+
+
+def tensor_shapes(model: Model, stages: int, boundary: Boundary) -> tuple[dict[str, Shape], ...]:
+    """Name and shape of every tensor of each stage, in the order of its flat vector."""
+    return shapes_of(model, write_widths(model, stages, boundary))
+
+
+def shapes_of(model: Model, widths: Sequence[int | None]) -> tuple[dict[str, Shape], ...]:
+    """The same, from what `write_widths` gives.
 
     Layers are numbered through the whole model, so a name does not depend on the cut. The query,
-    key and value matrices are one tensor.
+    key and value matrices are one tensor. What writes to the residual stream (embedding, w_o,
+    w_down) has k instead of d outputs where the stage is bound to a subspace.
     """
     d, ffn, vocab = model.d, model.ffn, model.vocab
-    layer = {
-        "attn_norm": (d,),
-        "w_qkv": (3 * d, d),
-        "w_o": (d, d),
-        "ffn_norm": (d,),
-        "w_gate": (ffn, d),
-        "w_up": (ffn, d),
-        "w_down": (d, ffn),
-    }
     shapes: list[dict[str, Shape]] = []
     first = 0
-    for count in layers_per_stage(model.layers, stages):
+    for count, width in zip(layers_per_stage(model.layers, len(widths)), widths, strict=True):
+        layer = {
+            "attn_norm": (d,),
+            "w_qkv": (3 * d, d),
+            "w_o": (width or d, d),
+            "ffn_norm": (d,),
+            "w_gate": (ffn, d),
+            "w_up": (ffn, d),
+            "w_down": (width or d, ffn),
+        }
         numbers = range(first, first + count)
         shapes.append(
             {f"layers.{i}.{name}": shape for i in numbers for name, shape in layer.items()}
         )
         first += count
-    shapes[0] = {"embed": (vocab, d), **shapes[0]}
+    shapes[0] = {"embed": (vocab, widths[0] or d), **shapes[0]}
     shapes[-1] |= {"norm": (d,), "head": (vocab, d)}
     return tuple(shapes)
 
 
-def parameters(model: Model, stages: int) -> tuple[int, ...]:
+def parameters(model: Model, stages: int, boundary: Boundary) -> tuple[int, ...]:
     """Trained values of each stage: the first holds the embedding, the last norm and head."""
     return tuple(
-        sum(math.prod(shape) for shape in stage.values()) for stage in tensor_shapes(model, stages)
+        sum(math.prod(shape) for shape in stage.values())
+        for stage in tensor_shapes(model, stages, boundary)
     )
 
 
@@ -135,27 +157,29 @@ def _kept_of_tensor(shape: Shape, density: float) -> int:
     return sum(count * kept_of_chunk(length, density) for length, count in chunks(shape))
 
 
-def kept_values(model: Model, stages: int, outer: Outer) -> tuple[int, ...]:
+def kept_values(model: Model, stages: int, method: Method) -> tuple[int, ...]:
     """Values in one upload of each stage; a dense method sends them all."""
-    if isinstance(outer, Average):
-        return parameters(model, stages)
+    outer = method.outer
+    if not isinstance(outer, SparseLoCo):
+        return parameters(model, stages, method.boundary)
     return tuple(
         sum(_kept_of_tensor(shape, outer.density) for shape in stage.values())
-        for stage in tensor_shapes(model, stages)
+        for stage in tensor_shapes(model, stages, method.boundary)
     )
 
 
-def upload_bytes(model: Model, stages: int, outer: Outer) -> tuple[int, ...]:
+def upload_bytes(model: Model, stages: int, method: Method) -> tuple[int, ...]:
     """Bytes of one upload of each stage, every tensor rounded up to whole bytes.
 
     A kept value costs ceil(log2 chunk length) bits of index, edge chunks as wide as whole ones,
-    plus `bits` of value; a 2-bit tensor carries 5 floats more.
+    plus `bits` of value; a 2-bit tensor carries 5 floats more. Dense methods send fp32.
     """
-    if isinstance(outer, Average):
-        return weight_bytes(model, stages)
+    outer = method.outer
+    if not isinstance(outer, SparseLoCo):
+        return _fp32(parameters(model, stages, method.boundary), 1)
     return tuple(
         sum(_tensor_bytes(shape, outer) for shape in stage.values())
-        for stage in tensor_shapes(model, stages)
+        for stage in tensor_shapes(model, stages, method.boundary)
     )
 
 
@@ -166,39 +190,62 @@ def _tensor_bytes(shape: Shape, outer: SparseLoCo) -> int:
     return math.ceil(bits / 8) + (TABLE_BYTES if outer.bits == 2 else 0)
 
 
-def weight_bytes(model: Model, stages: int) -> tuple[int, ...]:
-    """Bytes of each stage's anchor in fp32: what a joining slot loads."""
-    return tuple(FP32_BYTES * count for count in parameters(model, stages))
+def restore_bytes(model: Model, stages: int, method: Method) -> tuple[int, ...]:
+    """Bytes that a joining slot loads, fp32: the anchor, under DiLoCo the outer momentum too.
 
-
-def state_bytes(model: Model, stages: int, outer: Outer) -> tuple[int, ...]:
-    """Bytes of a slot's whole state in fp32: parameters, two Adam moments, error feedback.
-
-    Dense averaging holds nothing back, so it has no error feedback.
+    The fixed table and the projections of a codec are drawn from the seed, so nobody sends them.
     """
-    copies = 3 if isinstance(outer, Average) else 4
-    return tuple(copies * FP32_BYTES * count for count in parameters(model, stages))
+    copies = 2 if isinstance(method.outer, DiLoCo) else 1
+    return _fp32(parameters(model, stages, method.boundary), copies)
 
 
-def forward_flops_per_token(model: Model, stages: int) -> tuple[int, ...]:
+def state_bytes(model: Model, stages: int, method: Method) -> tuple[int, ...]:
+    """Bytes of a slot's whole state, fp32: parameters, two Adam moments, and what the outer method
+    remembers: SparseLoCo's error feedback, DiLoCo's momentum, of averaging nothing."""
+    copies = 4 if isinstance(method.outer, SparseLoCo | DiLoCo) else 3
+    return _fp32(parameters(model, stages, method.boundary), copies)
+
+
+def _fp32(counts: tuple[int, ...], copies: int) -> tuple[int, ...]:
+    return tuple(copies * FP32_BYTES * count for count in counts)
+
+
+def forward_flops_per_token(model: Model, stages: int, boundary: Boundary) -> tuple[int, ...]:
     """Forward FLOPs per token: 2 per matrix value plus attention; backward is twice as much.
 
     Attention is causal, so a token looks at seq / 2 others on average: 2 x d x seq for scores and
-    mix together. Looking up the embedding, norms and activations count nothing.
+    mix together. Looking up the embedding, norms and activations count nothing. In a subspace
+    every write is expanded from k to d values, and a compressed boundary projects once on either
+    side: 2 x k x d each. What a bypass costs, k x k, is left out.
     """
     attention = 2 * model.d * model.seq
+    widths = write_widths(model, stages, boundary)
+    crossing = 2 * model.d * boundary.width(model.d) if boundary.cuts else 0
     flops = []
-    for layers, stage in zip(
-        layers_per_stage(model.layers, stages), tensor_shapes(model, stages), strict=True
+    for s, (layers, shapes) in enumerate(
+        zip(layers_per_stage(model.layers, stages), shapes_of(model, widths), strict=True)
     ):
         matrices = sum(
-            math.prod(shape) for name, shape in stage.items() if len(shape) == 2 and name != "embed"
+            math.prod(shape)
+            for name, shape in shapes.items()
+            if len(shape) == 2 and name != "embed"
         )
-        flops.append(2 * matrices + layers * attention)
+        writes = 2 * layers + (s == 0)
+        expanded = 2 * model.d * (widths[s] or 0) * writes
+        ends = (s > 0) + (s < stages - 1)
+        flops.append(2 * matrices + layers * attention + expanded + ends * crossing)
     return tuple(flops)
 
 
-def boundary_bytes_per_token(model: Model, boundary: Boundary) -> int:
-    """Bytes that a token sends over a hop in one direction: d bf16 values under codec none."""
-    assert boundary.codec == "none"
-    return BF16_BYTES * model.d
+def boundary_bytes_per_token(
+    model: Model, boundary: Boundary, replica: int | None = None
+) -> tuple[int, int]:
+    """Bytes that a token sends over a hop, forward and backward, in bf16.
+
+    d values; where the codec compresses k, and forward the token's id too, by which the receiver
+    finds the fixed embedding. replica: whose hop, where only some compress; None: one that does.
+    """
+    if not boundary.cuts or not (replica is None or boundary.compresses(replica)):
+        return BF16_BYTES * model.d, BF16_BYTES * model.d
+    values = BF16_BYTES * boundary.width(model.d)
+    return values + (2 if model.vocab <= UINT16_ENTRIES else 4), values

@@ -26,6 +26,8 @@ PIECE_CHARS = 1 << 20
 """Text is encoded in pieces of about this many characters: in one go it takes gigabytes."""
 
 Arrays = dict[str, NDArray[Any]]
+Ids = NDArray[np.uint16] | NDArray[np.uint32]
+"""Token ids: two bytes each, four where a vocabulary is larger."""
 
 log = logging.getLogger(__name__)
 
@@ -34,13 +36,13 @@ log = logging.getLogger(__name__)
 class Tokens:
     """A text as tokens.
 
-    train, held_out: uint16[token]. token_bytes: int64[entry], UTF-8 bytes each entry stands for.
-    tokenizer: the tokenizer in its own JSON.
+    train, held_out: uint16 or uint32[token]. token_bytes: [entry], UTF-8 bytes each entry stands
+    for, of token files on average. tokenizer: the tokenizer in its own JSON; of token files "".
     """
 
-    train: NDArray[np.uint16]
-    held_out: NDArray[np.uint16]
-    token_bytes: NDArray[np.int64]
+    train: Ids
+    held_out: Ids
+    token_bytes: NDArray[np.int64] | NDArray[np.float64]
     tokenizer: str
 
 

@@ -258,7 +258,7 @@ def test_the_blog_preview_tells_the_published_arithmetic(stageout: Command) -> N
 def test_check_prints_the_resolved_scenario_and_schema(stageout: Command) -> None:
     checked = stageout("check", "quickstart")
     assert checked.returncode == 0, checked.stderr
-    assert "on_return" not in checked.stdout
+    assert "on_return:" in checked.stdout
     assert "beta1: 0.9" in checked.stdout
     assert "degraded share 24.00%" in checked.stderr
     schema = json.loads(stageout("check", "--schema").stdout)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trainer.config import Average, Boundary, Inner, Method, Model, SparseLoCo, TextData, Train
+from trainer.config import Boundary, Inner, Method, Model, Outer, SparseLoCo, TextData, Train
 from trainer.directive import Directive
 from trainer.loop import Trainer, setup_torch
 
@@ -53,7 +53,8 @@ def make_trainer(text_root: Path) -> Callable[..., Trainer]:
     def make(
         replicas: int = 2,
         stages: int = 4,
-        outer: SparseLoCo | Average | None = None,
+        outer: Outer | None = None,
+        boundary: Boundary | None = None,
         inner: dict[str, Any] | None = None,
         global_steps: int = 6,
         seed: int = 0,
@@ -63,7 +64,7 @@ def make_trainer(text_root: Path) -> Callable[..., Trainer]:
         settings: dict[str, Any] = {"model": SMALL, "eval_sequences": 16} | train
         return Trainer(
             Train(data=data, inner=Inner(**(inner or {})), **settings),
-            Method(inner_steps=H, outer=outer or SparseLoCo(), boundary=Boundary()),
+            Method(inner_steps=H, outer=outer or SparseLoCo(), boundary=boundary or Boundary()),
             replicas,
             stages,
             global_steps,

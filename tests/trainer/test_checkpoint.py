@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from trainer.checkpoint import CheckpointError
 from trainer.config import Average, SparseLoCo
@@ -29,7 +31,7 @@ JOINS = {2: [[0, 0, 0, 0], [0, 2, 0, 0]]}
 
 
 def everything(trainer: Trainer) -> dict[str, bytes]:
-    tensors = trainer._anchor() | trainer._state()
+    tensors = trainer._anchor() | trainer._rest()
     return {name: tensor.contiguous().numpy().tobytes() for name, tensor in tensors.items()}
 
 
@@ -84,11 +86,13 @@ def test_after_a_step_that_was_not_finite_only_a_load_helps(
     (tmp_path / "good").mkdir()
     trainer.save(tmp_path / "good")
     good = everything(trainer)
-    hook = (
-        trainer.replicas[1]
-        .pipeline.stages[3]
-        .register_forward_hook(lambda module, inputs, output: output * float("nan"))
-    )
+    calls = itertools.count(1)
+
+    def spoil(module: object, inputs: object, output: Tensor) -> Tensor:
+        return output * float("nan") if next(calls) > 3 else output  # replica 0 did its three
+
+    last = trainer.worker.replica.pipeline.stages[3]
+    hook = last.register_forward_hook(spoil)
     with pytest.raises(NonFiniteLoss, match="global step 1, inner step 0, replica 1"):
         trainer.step(directive(1, MASKS[1]))
     hook.remove()
@@ -139,7 +143,7 @@ def reshape(folder: Path) -> None:
 
 def drop(folder: Path) -> None:
     tensors = load_file(folder / "state.safetensors")
-    del tensors["error_feedback/1.2"]
+    del tensors["outer/1.2"]
     save_file(tensors, folder / "state.safetensors")
     vouch(folder, "state.safetensors")
 
@@ -162,7 +166,7 @@ TAMPERING: dict[str, tuple[Callable[[Path], object], str]] = {
     "model bit": (lambda f: flip(f / "model.safetensors"), "model.* is not the file"),
     "state bit": (lambda f: flip(f / "state.safetensors"), "state.* is not the file"),
     "shape": (reshape, "norm is torch.float32"),
-    "missing": (drop, r"lacks or has too many of \['error_feedback/1.2'\]"),
+    "missing": (drop, r"lacks or has too many of \['outer/1.2'\]"),
     "garbage": (garble, "is not safetensors"),
 }
 

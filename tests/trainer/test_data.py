@@ -57,7 +57,7 @@ def test_batches_are_pieces_of_the_training_text_and_reach_its_ends(corpus: Corp
 
 
 def test_tokens_spell_the_text_byte_for_byte(text_root: Path, corpus: Corpus) -> None:
-    texts = documents(TEXT, text_root)
+    texts = documents(TEXT, text_root).texts
     train, held_out = split(texts)
     assert corpus.bytes_of(corpus.tokens.train) == len("".join(train).encode())
     assert corpus.bytes_of(corpus.tokens.held_out) == len("".join(held_out).encode())
@@ -126,7 +126,7 @@ def test_a_folder_is_read_in_the_order_of_its_names(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     for name, text in {"b/x.txt": "2", "a.txt": "1", "c.txt": "3", "d.md": "4"}.items():
         (tmp_path / name).write_text(text)
-    assert documents(TextData(source="text", path="."), tmp_path) == ["1", "2", "3"]
+    assert documents(TextData(source="text", path="."), tmp_path).texts == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize(
@@ -155,14 +155,14 @@ def test_an_empty_folder_is_an_error_with_a_cure(tmp_path: Path) -> None:
 
 
 def test_the_standard_library_comes_without_tests_and_packages() -> None:
-    texts = documents(StdlibData(), Path("unused"))
+    texts = documents(StdlibData(), Path("unused")).texts
     together = "\n".join(texts)
     assert len(texts) > 300
     assert len(together) > 5_000_000
     assert "class Random(_random.Random)" in together  # random.py
     assert "class TestCase" in together  # unittest itself stays
     assert "class RegressionTestResult" not in together  # test/libregrtest
-    assert documents(StdlibData(), Path("elsewhere")) == texts
+    assert documents(StdlibData(), Path("elsewhere")).texts == texts
 
 
 def entry(folder: Path) -> Path:

@@ -36,7 +36,7 @@ def test_counts_are_those_of_the_mask(make_trainer: MakeTrainer, directive: Make
     hops = {(0, 1): 6, (1, 2): 4, (2, 3): 4 + 2, (0, 2): 2, (0, 3): 1, (1, 3): 2}
     assert done.hop_tokens == {hop: count * tokens for hop, count in hops.items()}
     assert done.train_tokens == 9 * tokens
-    kept = np.array(kept_values(trainer.train.shape(), 4, trainer.method.outer))
+    kept = np.array(kept_values(trainer.train.shape(), 4, trainer.method))
     assert np.array_equal(done.kept_values, kept * (np.array(steps) == H))
     assert done.train_loss == pytest.approx(math.log(300), rel=0.02)
 
@@ -157,13 +157,12 @@ def test_a_join_resets_moments_and_error_feedback(
 ) -> None:
     trainer = make_trainer()
     trainer.step(directive(0, FULL))
-    assert trainer._memory[1][2].abs().max() > 0
+    assert trainer.state.memory[1][2].abs().max() > 0
     joins = [[0, 0, 0, 0], [0, 0, 1, 0]]
     trainer.step(directive(1, [[3] * 4, [3, 3, 0, 3]], joins=joins))
-    assert trainer._memory[1][2].abs().max() == 0
-    assert trainer._memory[0][2].abs().max() > 0
-    step = {r: trainer.replicas[r].moments()["layers.2.w_o/step"].item() for r in range(2)}
-    assert step == {0: 6, 1: 0}
+    assert trainer.state.memory[1][2].abs().max() == 0
+    assert trainer.state.memory[0][2].abs().max() > 0
+    assert [r.counters[2].unique().tolist() for r in trainer.state.replicas] == [[6], [0]]
 
 
 def test_equal_directives_give_equal_bits(

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainer.boundary import codec
+from trainer.boundary import Residual, codec
 from trainer.config import Boundary, Model
 from trainer.model import Pipeline, initialise
 
@@ -19,7 +19,7 @@ SEQUENCES = torch.randint(0, MODEL.vocab, (3, MODEL.seq + 1), generator=torch.ma
 
 
 def pipeline(stages: int, seed: int = 0) -> Pipeline:
-    made = Pipeline(MODEL, stages, codec(MODEL, Boundary()))
+    made = Pipeline(MODEL, stages, codec(MODEL, Boundary(), stages, seed))
     initialise(made, seed, MODEL.layers)
     return made
 
@@ -116,7 +116,7 @@ def test_initial_weights_depend_on_seed_and_name() -> None:
 
 def test_output_matrices_start_smaller() -> None:
     wide = Model(d=128, layers=2, heads=2, ffn=256, seq=4, vocab=300)
-    model = Pipeline(wide, 1, codec(wide, Boundary()))
+    model = Pipeline(wide, 1, codec(wide, Boundary(), 1, 0))
     initialise(model, 0, wide.layers)
     for name, tensor in named(model).items():
         if tensor.ndim == 1:
@@ -137,8 +137,9 @@ def test_flat_vectors_are_the_parameters() -> None:
 
 @dataclass
 class Noting:
-    """A codec that notes what it is asked for and adds 1, 10 and 100 on the way."""
+    """A codec that notes what it is asked for and adds 1 on the way."""
 
+    residual: Residual = field(default_factory=lambda: Residual((None,) * 5))
     calls: list[tuple[str, int, int]] = field(default_factory=list)
 
     def encode(self, x: Tensor, x0: Tensor | None, boundary: int) -> Tensor:
@@ -153,8 +154,8 @@ class Noting:
         self.calls.append(("bypass", before, after))
         return c.clone()
 
-    def bytes(self, tokens: int) -> int:
-        return tokens
+    def bytes(self, tokens: int) -> tuple[int, int]:
+        return tokens, tokens
 
 
 def test_the_codec_works_at_every_hop_and_bypasses_once_per_skipped_stage() -> None:

@@ -16,6 +16,7 @@ from trainer.boundary import codec
 from trainer.config import Boundary, Inner, Model
 from trainer.model import Pipeline, initialise
 from trainer.replica import NonFiniteLoss, Replica, learning_rate
+from trainer.state import ReplicaState, lay_out
 
 MODEL = Model(d=16, layers=4, heads=2, ffn=24, seq=8, vocab=60)
 INNER = Inner(lr=1e-2, clip=0.5, warmup=0.2)
@@ -27,9 +28,15 @@ def sequences(h: int) -> Tensor:
 
 
 def new_replica(inner: Inner = INNER) -> tuple[Replica, list[Tensor]]:
-    agreed = Pipeline(MODEL, 4, codec(MODEL, Boundary()))
+    agreed = Pipeline(MODEL, 4, codec(MODEL, Boundary(), 4, 0))
     initialise(agreed, 0, MODEL.layers)
-    return Replica(0, MODEL, 4, inner, codec(MODEL, Boundary()), TOTAL), agreed.flat
+    replica = Replica(MODEL, 4, inner, agreed.codec, TOTAL)
+    replica.take(0, new_state(replica), agreed.codec)
+    return replica, agreed.flat
+
+
+def new_state(replica: Replica) -> ReplicaState:
+    return lay_out(torch.zeros, replica.pipeline.shapes, replicas=1, rows=0).replicas[0]
 
 
 def steps(*per_stage: int) -> NDArray[np.int32]:
@@ -45,8 +52,8 @@ def train(replica: Replica, anchor: list[Tensor], *per_stage: int, round_: int =
 
 def plain_adamw(anchor: list[Tensor], count: int, inner: Inner) -> list[Tensor]:
     """AdamW by its formulas, in float64 but for the model's own gradients."""
-    model = Pipeline(MODEL, 1, codec(MODEL, Boundary()))
-    cut = Pipeline(MODEL, 4, codec(MODEL, Boundary()))
+    model = Pipeline(MODEL, 1, codec(MODEL, Boundary(), 1, 0))
+    cut = Pipeline(MODEL, 4, codec(MODEL, Boundary(), 4, 0))
     for flat, theta in zip(cut.flat, anchor, strict=True):
         flat.copy_(theta)
     weights = {n: p for s in range(4) for n, p in cut.named(s).items()}
@@ -81,15 +88,19 @@ def test_inner_steps_are_plain_adamw(clip: float) -> None:
     inner = Inner(lr=1e-3, clip=clip, weight_decay=0.3, eps=1e-4)
     replica, anchor = new_replica(inner)
     done = train(replica, anchor, 4, 4, 4, 4)
-    for found, expected in zip(replica.local, plain_adamw(anchor, 4, inner), strict=True):
+    for found, expected in zip(replica.state.local, plain_adamw(anchor, 4, inner), strict=True):
         torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-6)
     assert done.tokens == 4 * 2 * MODEL.seq
     assert done.nats / done.tokens == pytest.approx(math.log(MODEL.vocab), rel=0.05)
 
 
+def all_moments(replica: Replica) -> dict[str, Tensor]:
+    return replica.state.moments(replica.pipeline.shapes)
+
+
 def moments(replica: Replica, stage: int) -> dict[str, Tensor]:
     names = replica.pipeline.shapes[stage]
-    found = replica.moments()
+    found = all_moments(replica)
     return {k: t.clone() for k, t in found.items() if k.rsplit("/", 1)[0] in names}
 
 
@@ -99,11 +110,11 @@ def test_a_stage_that_is_out_does_not_move() -> None:
     train(replica, anchor, 4, 4, 4, 4)
     before = [moments(replica, s) for s in range(4)]
     train(replica, anchor, 4, 0, 2, 4, round_=1)
-    assert torch.equal(replica.local[1], anchor[1])
+    assert torch.equal(replica.state.local[1], anchor[1])
     for name, tensor in moments(replica, 1).items():
         assert torch.equal(tensor, before[1][name]), name
     for s in (0, 2, 3):
-        assert not torch.equal(replica.local[s], anchor[s])
+        assert not torch.equal(replica.state.local[s], anchor[s])
     step = {
         s: {t.item() for n, t in moments(replica, s).items() if n.endswith("/step")}
         for s in range(4)
@@ -117,8 +128,8 @@ def test_a_stage_lost_in_the_middle_keeps_what_it_had_then() -> None:
     train(lost, anchor, 4, 4, 2, 4)
     stopped, _ = new_replica()
     train(stopped, anchor, 2, 2, 2, 2)
-    assert torch.equal(lost.local[2], stopped.local[2])
-    assert not torch.equal(lost.local[1], stopped.local[1])
+    assert torch.equal(lost.state.local[2], stopped.state.local[2])
+    assert not torch.equal(lost.state.local[1], stopped.state.local[1])
 
 
 def test_the_norm_that_is_clipped_is_that_of_the_live_stages() -> None:
@@ -132,22 +143,25 @@ def test_the_norm_that_is_clipped_is_that_of_the_live_stages() -> None:
 def test_parameters_restart_from_the_anchor_and_moments_live_on() -> None:
     replica, anchor = new_replica()
     train(replica, anchor, 4, 4, 4, 4)
-    first = [flat.clone() for flat in replica.local]
+    first = [flat.clone() for flat in replica.state.local]
     train(replica, anchor, 4, 4, 4, 4)
-    again = [flat.clone() for flat in replica.local]
+    again = [flat.clone() for flat in replica.state.local]
     fresh, _ = new_replica()
-    fresh.load_moments(replica.moments())
+    for name, tensor in all_moments(fresh).items():
+        tensor.copy_(all_moments(replica)[name])
     assert all(not torch.equal(a, b) for a, b in zip(first, again, strict=True))
     train(replica, anchor, 4, 4, 4, 4)
     train(fresh, anchor, 4, 4, 4, 4)
-    assert all(torch.equal(a, b) for a, b in zip(replica.local, fresh.local, strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(replica.state.local, fresh.state.local, strict=True)
+    )
 
 
 def test_a_join_resets_moments_and_step_counter_of_its_stage_only() -> None:
     replica, anchor = new_replica()
     train(replica, anchor, 4, 4, 4, 4)
     others = {s: moments(replica, s) for s in (0, 1, 3)}
-    replica.join(2)
+    replica.state.forget(2)
     assert all(tensor.abs().max() == 0 for tensor in moments(replica, 2).values())
     for s, before in others.items():
         assert all(torch.equal(t, before[n]) for n, t in moments(replica, s).items())
@@ -156,10 +170,28 @@ def test_a_join_resets_moments_and_step_counter_of_its_stage_only() -> None:
     assert moments(replica, 1)["layers.1.w_o/step"].item() == 6
 
 
+def test_a_copy_of_the_model_serves_one_replica_after_another() -> None:
+    """Going from one to the other and back changes no bit of either."""
+    both, anchor = new_replica()
+    alone, _ = new_replica()
+    first, other = both.state, new_state(both)
+    for round_ in range(2):
+        for index, state in enumerate((first, other)):
+            both.take(index, state, both.pipeline.codec)
+            train(both, anchor, *((4, 4, 4, 4) if index == 0 else (4, 1, 4, 4)), round_=round_)
+        train(alone, anchor, 4, 4, 4, 4, round_=round_)
+    both.take(0, first, both.pipeline.codec)
+    assert all(torch.equal(t, all_moments(alone)[n]) for n, t in all_moments(both).items())
+    for mine, theirs in zip(first.local, alone.state.local, strict=True):
+        assert torch.equal(mine, theirs)
+    assert not torch.equal(other.local[1], first.local[1])
+    assert [c[0].item() for c in other.counters] == [8, 2, 8, 8]
+
+
 def test_an_idle_round_does_nothing() -> None:
     replica, anchor = new_replica()
     train(replica, anchor, 4, 4, 4, 4)
-    before = {n: t.clone() for n, t in replica.moments().items()}
+    before = {n: t.clone() for n, t in all_moments(replica).items()}
 
     def no_batch(h: int) -> Tensor:
         raise AssertionError("an idle replica reads no data")
@@ -167,7 +199,7 @@ def test_an_idle_round_does_nothing() -> None:
     done = replica.train(anchor, steps(0, 0, 0, 0), 1, 4, no_batch)
     assert (done.tokens, done.nats, done.hops) == (0, 0.0, {})
     assert done.forward_calls.tolist() == [0, 0, 0, 0]
-    assert all(torch.equal(tensor, before[n]) for n, tensor in replica.moments().items())
+    assert all(torch.equal(tensor, before[n]) for n, tensor in all_moments(replica).items())
 
 
 def test_forward_calls_and_hops_are_those_of_the_mask() -> None:
@@ -215,11 +247,11 @@ def spoil(anchor: list[Tensor], value: float) -> list[Tensor]:
 def test_a_loss_that_is_not_finite_is_told_before_anything_moves(value: float) -> None:
     replica, anchor = new_replica()
     train(replica, anchor, 4, 4, 4, 4)
-    before = {n: t.clone() for n, t in replica.moments().items()}
+    before = {n: t.clone() for n, t in all_moments(replica).items()}
     with pytest.raises(NonFiniteLoss, match="loss at global step 1, inner step 0, replica 0") as e:
         train(replica, spoil(anchor, value), 4, 4, 4, 4, round_=1)
     assert (e.value.global_step, e.value.inner_step, e.value.replica) == (1, 0, 0)
-    assert all(torch.equal(tensor, before[n]) for n, tensor in replica.moments().items())
+    assert all(torch.equal(tensor, before[n]) for n, tensor in all_moments(replica).items())
 
 
 def test_a_gradient_that_is_not_finite_is_told() -> None:
@@ -227,10 +259,10 @@ def test_a_gradient_that_is_not_finite_is_told() -> None:
     train(replica, anchor, 1, 1, 1, 1)
     parameter = next(replica.pipeline.parameters())
     parameter.register_hook(lambda gradient: gradient * math.inf)
-    before = {n: t.clone() for n, t in replica.moments().items()}
+    before = {n: t.clone() for n, t in all_moments(replica).items()}
     with pytest.raises(NonFiniteLoss, match="gradient at global step 0, inner step 0"):
         train(replica, anchor, 4, 4, 4, 4)
-    assert all(torch.equal(tensor, before[n]) for n, tensor in replica.moments().items())
+    assert all(torch.equal(tensor, before[n]) for n, tensor in all_moments(replica).items())
 
 
 def test_a_last_step_out_of_range_is_told() -> None:

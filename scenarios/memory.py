@@ -1,0 +1,59 @@
+"""Whether what is to be trained fits into this machine's memory. Arithmetic; no torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from scenarios.schema import Scenario
+from trainer.memory import memory_bytes
+
+CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+"""Where a container's limit is, versions 2 and 1."""
+GB = 1e9
+
+
+def machine_bytes() -> int:
+    """Memory of this machine, or what its container may use if that is less."""
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for path in map(Path, CGROUP_LIMITS):
+        try:
+            whole = min(whole, int(path.read_text()))
+        except (OSError, ValueError):  # not there, or "max"
+            continue
+    return whole
+
+
+def training_bytes(scenario: Scenario, processes: int) -> int:
+    """Memory of one run with so many processes; 0 where nothing is trained."""
+    if scenario.train is None:
+        return 0
+    replicas, stages = scenario.cluster.replicas, scenario.cluster.stages
+    at_most = max(1, min(processes, replicas))
+    return sum(memory_bytes(scenario.train, scenario.method, replicas, stages, at_most).values())
+
+
+def needed_bytes(scenarios: Sequence[Scenario], jobs: int) -> int:
+    """The most that runs take which go side by side in `jobs` processes in all."""
+    together = max(1, min(jobs, len(scenarios)))
+    each = (training_bytes(scenario, jobs // together) for scenario in scenarios)
+    return sum(sorted(each, reverse=True)[:together])
+
+
+def too_large(scenarios: Sequence[Scenario], jobs: int) -> str | None:
+    """Why runs do not fit here and what to do, or None if they fit."""
+    here, needed = machine_bytes(), needed_bytes(scenarios, jobs)
+    if needed <= here:
+        return None
+    alone = max(training_bytes(scenario, 1) for scenario in scenarios)
+    cure = "use fewer --jobs"
+    if alone > here:
+        cure = (
+            "train a smaller train.model or fewer train.inner.sequences, and time the large one "
+            "by work.model"
+        )
+    return (
+        f"training needs about {needed / GB:.1f} GB of memory in {jobs} processes, "
+        f"{alone / GB:.1f} GB in one; this machine has {here / GB:.1f} GB: {cure}"
+    )

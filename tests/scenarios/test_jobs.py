@@ -1,0 +1,77 @@
+"""`--jobs`: runs side by side, a run over several processes; no result depends on it."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from scenarios.load import Loaded
+from scenarios.record import read_rows
+from scenarios.run import execute
+from scenarios.session import Run
+from scenarios.show import Show
+from scenarios.study import RunError, attempt, plan, run_all
+
+Small = Callable[..., Loaded]
+
+
+def quiet(text: str) -> None:
+    del text
+
+
+def the_run(loaded: Loaded, out: Path) -> Run:
+    planned = plan(loaded, out)
+    return planned.runs[planned.cells["run"]]
+
+
+def test_a_killed_process_stops_the_run_with_its_steps_kept_and_it_resumes_to_the_same_bits(
+    small: Small, tmp_path: Path
+) -> None:
+    run = the_run(small("per_global_step"), tmp_path / "killed")
+
+    def kill_after_two(row: dict[str, Any]) -> None:
+        if row["global_step"] == 1:
+            (child,) = multiprocessing.active_children()
+            child.kill()
+            child.join()
+
+    outcome = attempt(run, quiet, kill_after_two, lambda: 2)
+    assert isinstance(outcome, RunError)
+    assert outcome.exit_code == 1
+    assert "died (exit code -9; out of memory?). Finished global steps are kept" in outcome.message
+    assert len(read_rows(run.folder.metrics)) == 2
+    assert multiprocessing.active_children() == []
+    whole = the_run(small("per_global_step"), tmp_path / "whole")
+    assert execute(run, quiet) == execute(whole, quiet)
+    assert run.folder.steps.read_bytes() == whole.folder.steps.read_bytes()
+    assert run.folder.metrics.read_bytes() == whole.folder.metrics.read_bytes()
+
+
+def test_a_run_alone_uses_all_jobs_and_a_run_beside_others_its_share(
+    small: Small, tmp_path: Path
+) -> None:
+    """Four jobs for two runs are two processes each; the one that is left then gets four, of which
+    it needs as many as it has replicas."""
+    loaded = small("per_global_step", "train.eval_every=100")
+    seen: list[int] = []
+
+    def pause(row: dict[str, Any]) -> None:
+        seen.append(len(multiprocessing.active_children()))
+        if row["global_step"] == 0:
+            time.sleep(0.1)
+
+    run = the_run(loaded, tmp_path / "alone")
+    alone = attempt(run, quiet, pause, lambda: 4)
+    assert set(seen) == {2}  # this process and two more for three replicas
+    with Show(is_quiet=True) as show:
+        beside = run_all(plan(loaded, tmp_path / "beside"), 4, show)
+    assert isinstance(alone, dict)
+    assert beside["run"]["anchor_sha256"] == alone["anchor_sha256"]
+    told = json.loads((tmp_path / "beside" / "small" / "study.json").read_text())
+    for folder in told["cells"].values():
+        env = json.loads((tmp_path / "beside" / "small" / folder / "env.json").read_text())
+        assert env["process_s"] >= sum(env["measured_s"].values()) - 0.01

@@ -1,0 +1,123 @@
+"""What a scenario says of the method and the model: recipes, codecs, memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scenarios import memory
+from scenarios.derive import timed_sizes
+from scenarios.load import ScenarioError, dump, load
+from scenarios.schema import Scenario
+from scenarios.study import plan
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def scenario(text: str, *overrides: str) -> Scenario:
+    Path("s.yaml").write_text(f"name: a\n{text}", encoding="utf-8")
+    return load("s.yaml", list(overrides)).scenario
+
+
+def test_a_published_preset_brings_its_recipe() -> None:
+    found = scenario("train: {model: 178m}")
+    assert found.train is not None
+    assert (found.method.inner_steps, found.train.inner.sequences) == (30, 32)
+    assert found.train.inner.lr == 1.38e-3
+    large = scenario("train: {model: 512m}")
+    assert large.train is not None
+    assert (large.method.inner_steps, large.train.inner.warmup_steps) == (15, 500)
+    assert large.train.inner.warmup_of(2000) == 500
+    assert large.train.inner.warmup_of(100) == 100
+
+
+def test_what_is_set_stays_and_so_does_what_is_written_out() -> None:
+    text = "method: {inner_steps: 7}\ntrain: {model: 512m, inner: {lr: 0.01, warmup: 0.2}}"
+    found = scenario(text, "work.micro_batches=1", "train.inner.sequences=3")
+    assert found.train is not None
+    assert (found.method.inner_steps, found.train.inner.sequences) == (7, 3)
+    assert (found.train.inner.lr, found.train.inner.warmup_of(1000)) == (0.01, 200)
+    Path("again.yaml").write_text(dump(found), encoding="utf-8")
+    assert load("again.yaml").scenario == found
+    large = scenario("train: {model: 512m}")
+    Path("again.yaml").write_text(dump(large), encoding="utf-8")
+    assert load("again.yaml").scenario == large
+
+
+def test_other_models_have_no_recipe() -> None:
+    assert scenario("train: {model: small}").method.inner_steps == 20
+    assert scenario("train: null\nwork: {model: 178m}").method.inner_steps == 20
+
+
+def test_hop_bytes_are_those_of_each_replica() -> None:
+    text = "cluster: {replicas: 3}\nmethod: {boundary: {codec: shared, weak_replicas: [1]}}"
+    found = scenario(text)
+    sizes = timed_sizes(found)
+    tokens = sizes.tokens
+    assert sizes.hop_bytes == tokens * 2 * 64  # the replicas that send most set the pace
+    assert sizes.both_ways_bytes == (tokens * 256, tokens * (16 + 2 + 16), tokens * 256)
+    assert sizes.both_ways([1, 2]) == tokens * (34 + 256)
+    all_weak = timed_sizes(scenario("method: {boundary: {codec: shared}}"))
+    assert all_weak.hop_bytes == all_weak.tokens * 18
+
+
+def test_keys_that_a_codec_does_not_use_make_no_other_run() -> None:
+    found = scenario("method: {boundary: {codec: none, ratio: 0.5, weak_replicas: 2}}")
+    assert found == scenario("")
+    bound = scenario("method: {boundary: {codec: constrained, ratio: 0.5, weak_replicas: 2}}")
+    assert bound.method.boundary.ratio == 0.5
+    assert bound.method.boundary.weak_replicas is None
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("9", "must be at most 8, the number of replicas (got 9)"),
+        ("[0, 8]", "must be below 8, the number of replicas (got 8)"),
+        ("[-1]", "must be at least 0 (got -1)"),
+    ],
+)
+def test_replicas_that_are_not_there_cannot_be_weak(value: str, message: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        scenario(f"method: {{boundary: {{codec: shared, weak_replicas: {value}}}}}")
+    assert message in str(caught.value)
+    assert "method.boundary.weak_replicas" in str(caught.value)
+
+
+def test_more_memory_than_there_is_is_refused_with_the_number_and_a_cure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small = scenario("train: {model: small}")
+    assert memory.too_large([small], 2) is None
+    assert memory.machine_bytes() > 1e9
+    monkeypatch.setattr(memory, "machine_bytes", lambda: int(0.9e9))
+    assert memory.too_large([small], 1) is None
+    told = memory.too_large([small] * 4, 4)
+    assert told is not None
+    assert "this machine has 0.9 GB: use fewer --jobs" in told
+    monkeypatch.setattr(memory, "machine_bytes", lambda: int(16e9))
+    large = scenario("train: {model: 178m}", "work.micro_batches=1")
+    told = memory.too_large([large], 1)
+    assert told is not None
+    assert "GB in one; this machine has 16.0 GB: train a smaller train.model" in told
+    assert memory.needed_bytes([scenario("train: null")], 4) == 0
+
+
+def test_what_is_refused_is_refused_before_anything_is_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from scenarios.show import Show
+    from scenarios.study import RunError, run_all
+
+    scenario("train: {model: 512m}", "work.micro_batches=1")
+    loaded = load("s.yaml")
+    monkeypatch.setattr(memory, "machine_bytes", lambda: int(16e9))
+    with pytest.raises(RunError, match="training needs about") as caught:
+        run_all(plan(loaded, folder / "runs"), 1, Show(is_quiet=True))
+    assert caught.value.exit_code == 2
+    assert not (folder / "runs").exists()

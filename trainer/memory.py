@@ -1,0 +1,104 @@
+"""Bytes of memory that training takes on this machine, by arithmetic. Torch-free.
+
+Checked against measured runs: what is alive is right to a few per cent; what the C library's
+allocator holds beside it depends on the order of allocations, and is a rule of thumb.
+"""
+
+from __future__ import annotations
+
+from trainer.config import DiLoCo, Method, Model, SparseLoCo, Train
+from trainer.sizes import FP32_BYTES, kept_values, parameters
+
+PROGRAM_BYTES = 320_000_000
+"""A process that has imported torch, before it holds anything of ours (2.13, CPU)."""
+TEXT_BYTES = 50_000_000
+"""Text and tokens of `python-stdlib`; another text of its size takes about as much."""
+INDEX_BYTES = 8
+"""A compressor's tables: one int64 a parameter, one a kept value."""
+SELECTION_BYTES = 40
+"""Top-k at work on the largest stage: values, sort keys, their order; a parameter."""
+ALLOCATOR = 0.15
+"""Share that glibc's allocator keeps beside what lives."""
+EVALUATION_SEQUENCES = 16
+"""As in the loop: sequences of one forward pass of an evaluation."""
+
+
+def memory_bytes(
+    train: Train, method: Method, replicas: int, stages: int, processes: int = 1
+) -> dict[str, int]:
+    """Bytes by what they hold; their sum is what the machine must have free.
+
+    Shared by all processes: text; parameters, of each replica, the anchor and the next anchor;
+    adam; outer, what the outer method remembers. In every process: program; tables of the codec
+    and of top-k; gradients of one replica; work, its activations, or the outer step if that takes
+    more.
+    """
+    model = train.shape()
+    each = FP32_BYTES * sum(parameters(model, stages, method.boundary))
+    state = {
+        "parameters": (replicas + 2) * each,
+        "adam": 2 * replicas * each,
+        "outer": _outer_bytes(method, replicas, each),
+    }
+    own = {
+        "tables": processes * _table_bytes(model, method, stages),
+        "gradients": processes * each,
+        "work": processes * _work_bytes(train, method, replicas, stages),
+    }
+    return {
+        "program": processes * PROGRAM_BYTES,
+        "text": TEXT_BYTES,
+        **state,
+        **own,
+        "allocator": round(ALLOCATOR * sum(own.values())),
+    }
+
+
+def _outer_bytes(method: Method, replicas: int, each: int) -> int:
+    """Error feedback of every slot, or one momentum."""
+    if isinstance(method.outer, SparseLoCo):
+        return replicas * each
+    return each if isinstance(method.outer, DiLoCo) else 0
+
+
+def _table_bytes(model: Model, method: Method, stages: int) -> int:
+    boundary = method.boundary
+    total = 0
+    if boundary.codec != "none":
+        bases = stages - 1 if boundary.codec == "independent" else 1
+        values = model.vocab * model.d + bases * model.d * boundary.width(model.d)
+        total += FP32_BYTES * values
+    if isinstance(method.outer, SparseLoCo):
+        entries = sum(parameters(model, stages, boundary)) + sum(
+            2 * kept for kept in kept_values(model, stages, method)
+        )
+        total += INDEX_BYTES * entries
+    return total
+
+
+def _work_bytes(train: Train, method: Method, replicas: int, stages: int) -> int:
+    """The most that lives for a while: a training step, an evaluation, or the outer step."""
+    model = train.shape()
+    step = train.inner.sequences * _activation_bytes(model, method, 1.0)
+    sequences = min(EVALUATION_SEQUENCES, train.eval_sequences)
+    looked_at = sequences * _activation_bytes(model, method, 0.5 / model.layers)
+    counts = parameters(model, stages, method.boundary)
+    outer = 3 * FP32_BYTES * max(counts)  # a stage's sum, a summand, its next anchor
+    if isinstance(method.outer, SparseLoCo):  # and its new error feedback, beside the old one
+        outer += (replicas * FP32_BYTES + SELECTION_BYTES) * max(counts)
+    return max(step, looked_at, outer)
+
+
+def _activation_bytes(model: Model, method: Method, kept: float) -> int:
+    """Bytes of one sequence: what autograd keeps of the layers, and three times the logits.
+
+    Per layer and token: 11 d (two norms of three, q, k, v, their mix twice) and 4 ffn; where a
+    write is bound to a subspace its k numbers too. kept: share of the layers kept at once; without
+    gradients half a layer lives.
+    """
+    subspace = 0
+    if method.boundary.codec != "none":
+        subspace = 2 * method.boundary.width(model.d)
+    layer = 11 * model.d + 4 * model.ffn + subspace
+    token = kept * model.layers * layer + 2 * model.d + 3 * model.vocab
+    return round(FP32_BYTES * model.seq * token)
