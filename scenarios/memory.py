@@ -11,6 +11,8 @@ from trainer.memory import memory_bytes
 
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 """Where a container's limit is, versions 2 and 1."""
+NVIDIA = Path("/dev/nvidiactl")
+"""There where a driver is; asking torch would take seconds."""
 GB = 1e9
 
 
@@ -25,9 +27,14 @@ def machine_bytes() -> int:
     return whole
 
 
+def trains_elsewhere(device: str) -> bool:
+    """Whether `train.device` means a GPU here, whose memory is not the machine's."""
+    return device == "cuda" or (device == "auto" and NVIDIA.exists())
+
+
 def training_bytes(scenario: Scenario, processes: int) -> int:
-    """Memory of one run with so many processes; 0 where nothing is trained."""
-    if scenario.train is None:
+    """Memory of one run with so many processes; 0 where nothing is trained, or not on the CPU."""
+    if scenario.train is None or trains_elsewhere(scenario.train.device):
         return 0
     replicas, stages = scenario.cluster.replicas, scenario.cluster.stages
     at_most = max(1, min(processes, replicas))

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CHECKPOINT_SHARE = 0.05
 """Checkpoints may take this share of the time."""
+WORTH_S = 5.0
+"""More processes are started while this much is left to do: one takes two seconds to be up."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ class Session:
         if self.trainer is None:
             return None
         trainer = self.trainer
-        trainer.use(self.processes())
+        if self._left_s(told.index) >= WORTH_S:
+            trainer.use(self.processes())
         return self._timed("train", lambda: trainer.step(told))
 
     def evaluate(self, index: int) -> Evaluation | None:
@@ -164,6 +167,13 @@ class Session:
     def anchor_sha256(self) -> str | None:
         """Fingerprint of the trained weights."""
         return self.trainer.anchor_sha256() if self.trainer is not None else None
+
+    def _left_s(self, index: int) -> float:
+        """Training seconds left, by those of this execution so far; at first, none are known."""
+        trained = index - self.done
+        if not trained:
+            return 0.0
+        return self.spent_s["train"] / trained * (self.run.scenario.global_steps - index)
 
     def _is_last(self, index: int) -> bool:
         return index + 1 == self.run.scenario.global_steps

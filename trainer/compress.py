@@ -82,7 +82,7 @@ class Compressor:
             for group in self._groups
         ]
         index = torch.cat(indices)
-        value = vector[index]
+        value = vector.index_select(0, index)
         if self.bits != 2:
             return Encoded(index, value, torch.zeros(CODES, dtype=torch.long))
         codes, mu, table = quantise(value, self._tensor, self.tensors)

@@ -6,18 +6,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from trainer.sources import BinData, Data, JsonlData, ParquetData, StdlibData, TextData, WikiData
-from trainer.strict import Strict
-
-__all__ = [  # what others take from here though it lives elsewhere
-    "BinData",
-    "Data",
-    "JsonlData",
-    "ParquetData",
-    "StdlibData",
-    "TextData",
-    "WikiData",
-]
+from trainer.sources import BinData as BinData
+from trainer.sources import Data as Data
+from trainer.sources import JsonlData as JsonlData
+from trainer.sources import ParquetData as ParquetData
+from trainer.sources import StdlibData as StdlibData
+from trainer.sources import TextData as TextData
+from trainer.sources import WikiData as WikiData
+from trainer.strict import Strict as Strict
 
 
 class Model(Strict):

@@ -102,7 +102,7 @@ class SparseLoCo:
         """What one slot sends, and the error feedback it keeps."""
         held = error * self.method.error_feedback + (theta - theta_m)  # a_m = beta e_m + Delta_m
         sent = self.compressors[stage].encode(held)  # s_m = Q(TopK_chunk(a_m))
-        held[sent.index] -= sent.value  # e_m = a_m - s_m
+        held.index_add_(0, sent.index, sent.value, alpha=-1)  # e_m = a_m - s_m
         return sent, held
 
     def merge(self, stage: int, theta: Tensor, uploads: Sequence[Encoded], replicas: int) -> Tensor:
@@ -112,7 +112,7 @@ class SparseLoCo:
             values = self.compressors[stage].clip_to_median(uploads)
         total = torch.zeros_like(theta)
         for upload, value in zip(uploads, values, strict=True):
-            total[upload.index] += value
+            total.index_add_(0, upload.index, value)
         if self.method.aggregate == "mean_senders":
             senders = torch.zeros_like(theta)
             for upload in uploads:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,14 @@ POOL = (
     "pools.default={usd_per_h: 2.0, workers: 14, up_h: {law: exponential, mean: 0.01}, "
     "outage_h: {law: exponential, mean: 0.001}, provision_s: 0.5, detect_s: 0.2, notice_s: 0.4}"
 )
+
+
+@pytest.fixture(autouse=True)
+def _numbers_as_usual() -> Iterator[None]:
+    """Training in this process makes torch flush denormal numbers; other tests need them."""
+    yield
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_flush_denormal(False)
 
 
 @pytest.fixture

@@ -9,6 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from scenarios import session
 from scenarios.load import Loaded
 from scenarios.record import read_rows
 from scenarios.run import execute
@@ -29,8 +32,9 @@ def the_run(loaded: Loaded, out: Path) -> Run:
 
 
 def test_a_killed_process_stops_the_run_with_its_steps_kept_and_it_resumes_to_the_same_bits(
-    small: Small, tmp_path: Path
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(session, "WORTH_S", 0.0)
     run = the_run(small("per_global_step"), tmp_path / "killed")
 
     def kill_after_two(row: dict[str, Any]) -> None:
@@ -52,10 +56,11 @@ def test_a_killed_process_stops_the_run_with_its_steps_kept_and_it_resumes_to_th
 
 
 def test_a_run_alone_uses_all_jobs_and_a_run_beside_others_its_share(
-    small: Small, tmp_path: Path
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Four jobs for two runs are two processes each; the one that is left then gets four, of which
-    it needs as many as it has replicas."""
+    it needs as many as it has replicas. Where little is left to do, more are not started."""
+    monkeypatch.setattr(session, "WORTH_S", 0.0)
     loaded = small("per_global_step", "train.eval_every=100")
     seen: list[int] = []
 
@@ -67,6 +72,10 @@ def test_a_run_alone_uses_all_jobs_and_a_run_beside_others_its_share(
     run = the_run(loaded, tmp_path / "alone")
     alone = attempt(run, quiet, pause, lambda: 4)
     assert set(seen) == {2}  # this process and two more for three replicas
+    monkeypatch.undo()
+    seen.clear()
+    assert attempt(the_run(loaded, tmp_path / "short"), quiet, pause, lambda: 4) == alone
+    assert set(seen) == {0}
     with Show(is_quiet=True) as show:
         beside = run_all(plan(loaded, tmp_path / "beside"), 4, show)
     assert isinstance(alone, dict)
