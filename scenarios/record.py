@@ -47,6 +47,7 @@ _NUMBERS = {
     "skip_stage_loss": pa.list_(pa.float64()),
     "code_histogram": pa.list_(pa.int64()),
     "spare_s": pa.float64(),
+    "ready_s": pa.float64(),
 }
 _MASKS = dict.fromkeys(("steps", "sends", "joins"), pa.list_(pa.list_(pa.int64())))
 STEPS = pa.schema(list((_NUMBERS | {f"{c}_s": pa.float64() for c in CLASSES} | _MASKS).items()))
@@ -64,6 +65,8 @@ SLOTS = pa.schema(
 )
 """Columns of slots.parquet, the timeline; worker -1 where the slot is vacant."""
 
+NOT_JOINED = ("vacant", "provision", "restore")
+"""Classes of a slot that has not joined; one that is ready counts as wait."""
 OUTAGES = pa.schema(
     [
         ("worker", pa.int64()),
@@ -139,6 +142,7 @@ def row_of(g: GlobalStep, r: StepResult | None, seen: Evaluation | None, expecte
         "skip_stage_loss": list(seen.skip_stage_loss.values()) if seen else None,
         "code_histogram": r.code_counts.tolist() if r else None,
         "spare_s": g.spare_s,
+        "ready_s": g.ready_s,
         **{f"{name}_s": g.slot_s[name] for name in CLASSES},
         "steps": g.steps.tolist(),
         "sends": g.sends.astype(int).tolist(),
@@ -179,11 +183,7 @@ def summary_of(scenario: Scenario, rows: Sequence[Row], job: Job) -> dict[str, A
     slots = job.R * job.S
     total = {key: sum(row[key] for row in rows) for key in rows[0] if _adds_up(key)}
     slot_s = {name: total[f"{name}_s"] for name in CLASSES}
-    not_joined_s = sum(
-        end_s - start_s
-        for _, _, _, state, start_s, end_s in job.timeline.all_rows()
-        if state in ("vacant", "provision", "restore")
-    )
+    not_joined_s = sum(slot_s[name] for name in NOT_JOINED) + total["ready_s"]
     healthy_tokens = len(rows) * job.R * job.config.inner_steps * job.config.sizes.tokens
     steps = np.array([row["steps"] for row in rows])
     usd = {key: total[f"usd_{key}"] for key in ("compute", "egress")}

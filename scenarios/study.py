@@ -106,7 +106,6 @@ def run_all(planned: Plan, jobs: int, show: Show) -> dict[str, dict[str, Any]]:
         RunError: a run failed; the others are finished first. Or they need more memory than
             there is, and none was begun.
     """
-    write_study(planned)
     todo = planned.todo()
     for run in planned.runs.values():
         if run not in todo:
@@ -114,6 +113,7 @@ def run_all(planned: Plan, jobs: int, show: Show) -> dict[str, dict[str, Any]]:
     if problem := too_large([run.scenario for run in todo], jobs):
         show.tell(problem)
         raise RunError(problem, exit_code=2)
+    write_study(planned)
     results: dict[RunFolder, dict[str, Any]] = {}
     errors: list[RunError] = []
     begin = _in_processes if min(jobs, len(todo)) > 1 else _in_this_process

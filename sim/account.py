@@ -30,6 +30,7 @@ class Account:
     def __init__(self, terms: Terms, start_s: float, end_s: float) -> None:
         self.terms, self.start_s, self.end_s = terms, start_s, end_s
         self.seconds = np.zeros(len(CLASSES))  # by class, summed over slots
+        self.ready_s = 0.0  # of wait: slots that had not joined
         self.steps = np.zeros((terms.replicas, terms.stages), dtype=np.int32)
         self.compute_s = np.zeros((terms.replicas, terms.stages))
         self.crossings: Counter[tuple[int, int]] = Counter()
@@ -47,8 +48,10 @@ class Account:
         seconds = np.zeros((len(CLASSES), self.terms.stages))
         for stage, of_slot in enumerate(tiles):
             for start_s, end_s, what, _ in of_slot:
+                if what == "ready":
+                    self.ready_s += len(rows) * (end_s - start_s)
                 if what != "steps":
-                    seconds[ROW[what], stage] += end_s - start_s
+                    seconds[ROW["wait" if what == "ready" else what], stage] += end_s - start_s
         hop_bytes = self.terms.sizes.both_ways(rows)
         for phase in plan.kept():
             seconds[STEPS] += phase.steps * self.terms.times.split(phase.mask)

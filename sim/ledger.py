@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sim.account import Account
 from sim.config import HOUR_S
 from sim.exchange import Exchange
-from sim.places import NEVER_S, Slot
+from sim.places import NEVER_S
 from sim.records import CLASSES, GlobalStep
 from sim.replica import Interval, ReplicaRound
 from sim.replicas import Replicas
@@ -72,6 +72,7 @@ class Ledger:
             joins=joins,
             compute_s=account.compute_s,
             slot_s=dict(zip(CLASSES, account.seconds.tolist(), strict=True)),
+            ready_s=account.ready_s,
             spare_s=spare_s,
             node_s=node_s,
             crossings={hop: count for hop, count in account.crossings.items() if count},
@@ -98,6 +99,7 @@ class Ledger:
             joins=last.joins,
             compute_s=last.compute_s,
             slot_s=last.slot_s,
+            ready_s=last.ready_s,
             spare_s=spare_s,
             node_s=node_s,
             crossings=last.crossings,
@@ -133,10 +135,10 @@ class Ledger:
         """Book replicas that are alike, and their timelines where these may have changed."""
         plan = replicas[rows[0]]
         tiles = [
-            slot_tiles(
-                place.log, self._did(plan, place.slot, exchange), account.start_s, account.end_s
+            slot_tiles(place.log, did, account.start_s, account.end_s)
+            for place, did in zip(
+                self.roster.row(rows[0]), self._did(plan, rows[0], exchange), strict=True
             )
-            for place in self.roster.row(rows[0])
         ]
         account.add(rows, plan, tiles)
         uploading = plan.uploading()
@@ -147,11 +149,13 @@ class Ledger:
                     own = tiles[s] if r == rows[0] else _of_worker(tiles[s], place.log[0][2])
                     self.timeline.add(place.slot, own, trains_from_s[s])
 
-    def _did(self, plan: ReplicaRound, slot: Slot, exchange: Exchange) -> list[Interval]:
-        """What a joined slot did: its part of the plan, and its download."""
-        nbytes = int(exchange.downloads[slot]) * self.terms.sizes.update_bytes[slot[1]]
-        fetched_s = exchange.start_s + self.terms.links.down.seconds(nbytes)
-        return [*plan.intervals(slot[1]), (exchange.start_s, fetched_s, "sync")]
+    def _did(self, plan: ReplicaRound, r: int, exchange: Exchange) -> list[list[Interval]]:
+        """[S] what joined slots did: their part of the plan, and their download."""
+        did, start_s = plan.intervals(), exchange.start_s
+        for stage, count in enumerate(exchange.downloads[r].tolist()):
+            fetch_s = self.terms.links.down.seconds(count * self.terms.sizes.update_bytes[stage])
+            did[stage].append((start_s, start_s + fetch_s, "sync"))
+        return did
 
     # --- bytes and dollars ------------------------------------------------------------------
 

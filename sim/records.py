@@ -108,6 +108,8 @@ class GlobalStep:
     """[R, S] computing seconds."""
     slot_s: dict[str, float]
     """Slot-seconds by class, summed over slots."""
+    ready_s: float
+    """Slot-seconds, of the class wait: ready and not joined."""
     spare_s: float
     """Worker-seconds outside slots."""
     node_s: dict[str, float]

@@ -174,17 +174,22 @@ class ReplicaRound:
         sends = self.sends()
         return self.discarded_uploads + [s for s in self.uploading() if not sends[s]]
 
-    def intervals(self, stage: int) -> list[Interval]:
-        """What the slot of a stage did, in order, gaps left out: steps, lost, sync.
+    def intervals(self) -> list[list[Interval]]:
+        """[S] what each slot did, in order, gaps left out: steps, lost, sync.
 
         Intervals are not yet clipped to the time the slot was present.
         """
-        lost = self._lost_before + self._lost_now()
-        found: list[Interval] = [(a, b, "lost") for a, b in lost]
-        found += [(p.start_s, p.end_s, "steps") for p in self.kept() if p.mask[stage]]
-        if stage in self.uploading():
-            found.append((self.end_s, self._upload_end_s(stage), "sync"))
-        return sorted(found)
+        lost: list[Interval] = [(a, b, "lost") for a, b in self._lost_before + self._lost_now()]
+        found = [lost.copy() for _ in range(self.terms.stages)]
+        for phase in self.kept():
+            for of_slot, is_live in zip(found, phase.mask, strict=True):
+                if is_live:
+                    of_slot.append((phase.start_s, phase.end_s, "steps"))
+        for stage in self.uploading():
+            found[stage].append((self.end_s, self._upload_end_s(stage), "sync"))
+        for of_slot in found:
+            of_slot.sort()
+        return found
 
     # --- arithmetic -----------------------------------------------------------------------
 

@@ -24,8 +24,8 @@ def slot_tiles(
         did: what its replica did with it, in order; holds only while the slot is joined.
 
     Returns:
-        Tiles of [start_s, end_s]: vacant, provision, restore, lost, steps, sync, and wait for the
-        rest of a present slot's time.
+        Tiles of [start_s, end_s]: vacant, provision, restore, ready, lost, steps, sync, and wait
+        for the rest of a joined slot's time.
     """
     tiles: list[Tile] = []
     ends = [entry[0] for entry in log[1:]] + [end_s]
@@ -36,7 +36,7 @@ def slot_tiles(
         if state == "joined":
             tiles += ((x, y, what, worker) for x, y, what in _joined(did, a, b))
         else:
-            tiles.append((a, b, "wait" if state == "ready" else state, worker))
+            tiles.append((a, b, state, worker))
     return tiles
 
 
@@ -78,7 +78,7 @@ class Timeline:
             is_short = what == "sync" or end_s - start_s <= self.longest_barrier_s
             takes_part = what in ("sync", "wait") and start_s >= trains_from_s and is_short
             is_train = what == "steps" or takes_part
-            state = TRAIN_STATE if is_train else "wait" if what == "sync" else what
+            state = TRAIN_STATE if is_train else "wait" if what in ("sync", "ready") else what
             last = self._open.get(slot)
             if last is not None:
                 if last[0] == worker and last[1] == state:

@@ -212,3 +212,17 @@ def test_an_idle_replica_skips_its_data_and_a_timing_run_has_no_losses(
     assert told["train_tokens"] == 0
     assert all(row["train_loss"] is None for row in read_rows(timing.folder.metrics))
     assert math.isfinite(told["usd"]["total"])
+
+
+def test_a_slot_is_available_from_joined_to_gone(small: Small, tmp_path: Path) -> None:
+    """Ready and not joined counts as wait, and not as available."""
+    script = (
+        "outages={kind: script, script: {one: {replica: 0, stage: 1, gone_s: 0.01, back_s: 0.02}}}"
+    )
+    timing = the_run(small("none", script, "train=null", "global_steps=3"), tmp_path / "runs")
+    summary = execute(timing, quiet)
+    rows = read_rows(timing.folder.metrics)
+    joined_s = rows[1]["start_s"]  # it was back at once, and could join at the next round only
+    wall_s = rows[-1]["end_s"]
+    assert summary["availability"] == pytest.approx(1 - (joined_s - 0.01) / (12 * wall_s))
+    assert sum(row["ready_s"] for row in rows) > 0
