@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainer.boundary import Projected, Residual, Uncompressed, basis, codec
+from trainer.boundary import Projected, Residual, Uncompressed, basis, codec, of_replica
 from trainer.config import Boundary, Model
 from trainer.model import Pipeline, initialise
 
@@ -231,3 +231,41 @@ def test_one_stage_has_no_boundary(name: str) -> None:
     assert model.loss(SEQUENCES, [0]).item() == pytest.approx(
         free.loss(SEQUENCES, [0]).item(), rel=1e-5
     )
+
+
+def test_a_strong_replica_loses_nothing_under_independent() -> None:
+    boundary = Boundary(codec="independent", ratio=0.25, weak_replicas=1)
+    weak = codec(MODEL, boundary, STAGES, 3)
+    assert of_replica(weak, MODEL, boundary, 0) is weak
+    strong = of_replica(weak, MODEL, boundary, 1)
+    assert strong.residual is weak.residual
+    assert strong.bytes(1) == (32, 32)
+    model = built(boundary)
+    free = unbound(model)
+    model.codec = strong
+    for live in LIVE:
+        expected = free.loss(SEQUENCES, live).item()
+        assert model.loss(SEQUENCES, live).item() == pytest.approx(expected, rel=1e-5)
+
+
+# --- survivors --------------------------------------------------------------------------------
+
+
+def test_survivors_write_more_while_stages_are_skipped() -> None:
+    """layers / live layers: five over four stages are 1, 1, 1, 2."""
+    for name in ("none", "shared"):
+        model = built(bound(name))
+        scaled = Pipeline(MODEL, STAGES, codec(MODEL, bound(name), STAGES, 3, rescale=True))
+        for mine, flat in zip(scaled.flat, model.flat, strict=True):
+            mine.copy_(flat)
+        whole = [0, 1, 2, 3]
+        assert torch.equal(scaled.loss(SEQUENCES, whole), model.loss(SEQUENCES, whole))
+        for live, gain in (([0, 2, 3], 5 / 4), ([0, 3], 5 / 3)):
+            loss = scaled.loss(SEQUENCES, live).item()
+            assert loss != pytest.approx(model.loss(SEQUENCES, live).item(), rel=1e-4)
+            larger = built(bound(name))
+            with torch.no_grad():
+                for tensor, value in named(larger).items():
+                    if tensor.endswith(("w_o", "w_down")):
+                        value.mul_(gain)
+            assert loss == pytest.approx(larger.loss(SEQUENCES, live).item(), rel=1e-5)

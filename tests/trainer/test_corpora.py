@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from trainer import wiki
-from trainer.config import JsonlData, ParquetData, WikiData
+from trainer.config import JsonlData, ParquetData, TextData, WikiData
 from trainer.corpora import CorpusError, documents
 from trainer.data import Corpus, deal, load_corpus
 from trainer.directive import Directive
@@ -242,3 +242,12 @@ def test_a_cache_that_cannot_be_written_is_told(
     monkeypatch.setenv("STAGEOUT_CACHE", str(tmp_path / "file"))
     with pytest.raises(CorpusError, match=r"cannot keep .* set STAGEOUT_CACHE to a folder"):
         wiki.summaries()
+
+
+def test_documents_longer_than_the_context_are_read_in_windows(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("abc " * 5000)
+    data = TextData(source="text", path="long.txt", vocab=257)
+    corpus = load_corpus(data, tmp_path, SEQ)
+    starts = corpus.batch(64, SEQ, seed=0, replica=0, global_step=0, inner_step=0)[:, 0]
+    assert len(corpus.tokens.train) > 100 * SEQ
+    assert len(set(starts.tolist())) > 1

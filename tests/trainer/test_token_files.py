@@ -1,4 +1,4 @@
-"""Token files: told apart by their magic, checked against their length."""
+"""Token files of nanoGPT and llm.c: told apart, checked, split."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trainer.config import BinData, TextData
+from trainer.config import BinData
 from trainer.corpora import CorpusError
 from trainer.data import load_corpus
 
@@ -93,12 +93,3 @@ def test_token_files_that_cannot_be_used(tmp_path: Path, content: bytes, message
     (tmp_path / "x.bin").write_bytes(content)
     with pytest.raises(CorpusError, match=message):
         load_corpus(bin_data(), tmp_path, SEQ)
-
-
-def test_documents_longer_than_the_context_are_read_in_windows(tmp_path: Path) -> None:
-    (tmp_path / "long.txt").write_text("abc " * 5000)
-    data = TextData(source="text", path="long.txt", vocab=257)
-    corpus = load_corpus(data, tmp_path, SEQ)
-    starts = corpus.batch(64, SEQ, seed=0, replica=0, global_step=0, inner_step=0)[:, 0]
-    assert len(corpus.tokens.train) > 100 * SEQ
-    assert len(set(starts.tolist())) > 1
