@@ -1,4 +1,8 @@
-"""Closed forms that the engine is held against (docs/validation.md). Pure."""
+"""Closed forms that the engine is held against (docs/validation.md). Pure.
+
+Textbook results: renewal and birth-death processes, Poisson's equation for the scatter of a time
+mean, the pipeline of GPipe (arXiv 1811.06965).
+"""
 
 from __future__ import annotations
 
