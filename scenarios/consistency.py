@@ -93,7 +93,7 @@ def _pools(scenario: Scenario) -> Iterator[Problem]:
             )
     by_law = isinstance(scenario.outages, PoolOutages)
     for name, pool in pools.items():
-        for key in LAW_KEYS:
+        for key in ("regime", *LAW_KEYS):
             if not by_law and getattr(pool, key) is not None:
                 yield (
                     ("pools", name, key),

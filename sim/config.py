@@ -18,6 +18,7 @@ LOSS_KEYS = ("up_h", "life_cap_h", "shocks")
 """Keys of a pool that take workers away."""
 LAW_KEYS = (*LOSS_KEYS, "outage_h", "refill_at_once")
 """Keys of a pool that only `outages.kind: pools` reads."""
+RegimeName = Literal["owned", "calm-spot", "ordinary-spot", "hostile-spot", "starved", "volunteer"]
 PolicyName = Literal["skip", "idle", "wait"]
 
 
@@ -50,6 +51,9 @@ class Pool(Strict):
         None, ge=0, le=1_000_000, description="Machines; null: one a slot. More than slots: spares."
     )
     usd_per_h: float = Field(0.0, ge=0, description="Price of a worker-hour, back to gone.")
+    regime: RegimeName | None = Field(
+        None, description="Laws of a kind of pool; those given beside it win."
+    )
     up_h: Duration | None = Field(None, description="Law of the time from back to gone.")
     outage_h: Duration | None = Field(None, description="Law of the time from gone to back.")
     life_cap_h: Annotated[float, Field(gt=0)] | None = Field(
