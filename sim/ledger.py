@@ -13,7 +13,7 @@ from sim.config import HOUR_S
 from sim.exchange import Exchange
 from sim.places import NEVER_S, Slot
 from sim.records import CLASSES, GlobalStep
-from sim.replica import Interval, ReplicaRound
+from sim.replica import Interval
 from sim.replicas import Replicas
 from sim.roster import Roster
 from sim.terms import Terms
@@ -126,12 +126,10 @@ class Ledger:
         stirred: AbstractSet[int],
     ) -> None:
         """Book replicas that are alike, and their timelines where these may have changed."""
-        plan = replicas[rows[0]]
+        plan, start_s, end_s = replicas[rows[0]], account.start_s, account.end_s
         tiles = [
-            slot_tiles(
-                place.log, self._did(plan, place.slot, exchange), account.start_s, account.end_s
-            )
-            for place in self.roster.row(rows[0])
+            slot_tiles(place.log, [*did, self._fetched(place.slot, exchange)], start_s, end_s)
+            for place, did in zip(self.roster.row(rows[0]), plan.intervals(), strict=True)
         ]
         account.add(rows, plan, tiles)
         uploading = plan.uploading()
@@ -142,11 +140,10 @@ class Ledger:
                     own = tiles[s] if r == rows[0] else _of_worker(tiles[s], place.log[0][2])
                     self.timeline.add(place.slot, own, trains_from_s[s])
 
-    def _did(self, plan: ReplicaRound, slot: Slot, exchange: Exchange) -> list[Interval]:
-        """What a joined slot did: its part of the plan, and its download."""
+    def _fetched(self, slot: Slot, exchange: Exchange) -> Interval:
+        """The download of a slot."""
         nbytes = int(exchange.downloads[slot]) * self.terms.sizes.update_bytes[slot[1]]
-        fetched_s = exchange.start_s + self.terms.links.down.seconds(nbytes)
-        return [*plan.intervals(slot[1]), (exchange.start_s, fetched_s, "sync")]
+        return exchange.start_s, exchange.start_s + self.terms.links.down.seconds(nbytes), "sync"
 
     # --- bytes and dollars ------------------------------------------------------------------
 

@@ -151,8 +151,9 @@ class ReplicaRound:
 
     def steps(self) -> list[int]:
         """[S] inner steps of each slot that count."""
+        kept = self.kept()
         return [
-            sum(phase.steps for phase in self.kept() if phase.mask[stage])
+            sum(phase.steps for phase in kept if phase.mask[stage])
             for stage in range(self.terms.stages)
         ]
 
@@ -174,17 +175,20 @@ class ReplicaRound:
         sends = self.sends()
         return self.discarded_uploads + [s for s in self.uploading() if not sends[s]]
 
-    def intervals(self, stage: int) -> list[Interval]:
-        """What the slot of a stage did, in order, gaps left out: steps, lost, sync.
+    def intervals(self) -> list[list[Interval]]:
+        """[S] what the slots did, each in order, gaps left out: steps, lost, sync.
 
         Intervals are not yet clipped to the time the slot was present.
         """
-        lost = self._lost_before + self._lost_now()
-        found: list[Interval] = [(a, b, "lost") for a, b in lost]
-        found += [(p.start_s, p.end_s, "steps") for p in self.kept() if p.mask[stage]]
-        if stage in self.uploading():
-            found.append((self.end_s, self._upload_end_s(stage), "sync"))
-        return sorted(found)
+        lost: list[Interval] = [(a, b, "lost") for a, b in self._lost_before + self._lost_now()]
+        kept, uploading = self.kept(), self.uploading()
+        found = []
+        for stage in range(self.terms.stages):
+            mine = lost + [(p.start_s, p.end_s, "steps") for p in kept if p.mask[stage]]
+            if stage in uploading:
+                mine.append((self.end_s, self._upload_end_s(stage), "sync"))
+            found.append(sorted(mine))
+        return found
 
     # --- arithmetic -----------------------------------------------------------------------
 
