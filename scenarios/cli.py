@@ -181,6 +181,25 @@ def report(
         raise fail(str(error), USAGE) from None
 
 
+@app.command(epilog=EPILOG)
+def validate(
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("docs/validation.md"),
+) -> None:
+    """Hold the engine against closed forms; print the table and write it. About a minute."""
+    from scenarios import validate as v
+    from scenarios.bench import Bench
+
+    found = []
+    for done in v.checks(Bench()):
+        say(f"{'ok   ' if done.holds else 'FAILS'} {done.row:>3} {done.what}")
+        found.append(done)
+    print(v.table(found))
+    v.write_page(found, out)
+    say(f"{v.verdict(found)} {out}")
+    if not all(done.holds for done in found):
+        raise typer.Exit(FAILED)
+
+
 def main() -> None:
     """Entry point. What the file system refuses is one line, not a traceback."""
     try:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from sim.config import PerGlobalStep, PoolOutages, Script
+from sim.config import LAW_KEYS, LOSS_KEYS, PerGlobalStep, PoolOutages, Script
 from sim.strikes import allowed_stages
 from trainer.sizes import layers_per_stage
 
@@ -105,16 +105,24 @@ def _pools(scenario: Scenario) -> Iterator[Problem]:
             )
     by_law = isinstance(scenario.outages, PoolOutages)
     for name, pool in pools.items():
-        for key in ("up_h", "outage_h"):
+        for key in ("regime", *LAW_KEYS):
             if not by_law and getattr(pool, key) is not None:
                 yield (
                     ("pools", name, key),
                     f"is used only with outages.kind: pools (got {scenario.outages.kind})",
                 )
-        if by_law and pool.outage_h is not None and pool.up_h is None:
-            yield ("pools", name, "outage_h"), "needs up_h beside it: this pool never fails"
-    if by_law and all(pool.up_h is None for pool in pools.values()):
-        yield ("outages", "kind"), "no pool has up_h, so nothing would ever fail"
+        if by_law and pool.outage_h is not None and not pool.loses:
+            yield (
+                ("pools", name, "outage_h"),
+                f"needs {' or '.join(LOSS_KEYS)} beside it: this pool never fails",
+            )
+        if by_law and pool.refill_at_once is not None and pool.outage_h is None:
+            yield ("pools", name, "refill_at_once"), "needs outage_h beside it: nobody comes back"
+    if by_law and not any(pool.loses for pool in pools.values()):
+        yield (
+            ("outages", "kind"),
+            f"no pool has {' or '.join(LOSS_KEYS)}, so nothing would ever fail",
+        )
 
 
 def _script(scenario: Scenario, script: Script) -> Iterator[Problem]:

@@ -10,7 +10,8 @@ from scenarios.memory import machine_bytes, needed_bytes
 from scenarios.schema import Scenario
 from scenarios.speed import measured_speed, train_flops
 from scenarios.study import Plan
-from sim.config import HOUR_S, PerGlobalStep, PoolOutages, law
+from sim.config import HOUR_S, PerGlobalStep, PoolOutages
+from sim.fate import expected_availability
 from sim.job import Job
 from sim.pipeline import hops
 from sim.strikes import expected_degraded_share
@@ -75,19 +76,10 @@ def expected(scenario: Scenario) -> dict[str, float]:
             ),
         }
     if isinstance(outages, PoolOutages):
-        return {f"availability_{name}": _availability(scenario, name) for name in scenario.pools}
+        pools = scenario.resolved_pools()
+        shares = {name: expected_availability(pool) for name, pool in pools.items()}
+        return {f"availability_{name}": a for name, a in shares.items() if a is not None}
     return {}
-
-
-def _availability(scenario: Scenario, name: str) -> float:
-    """up / (up + outage) of a pool's workers, provisioning and restores apart."""
-    pool = scenario.pools[name]
-    if pool.up_h is None:
-        return 1.0
-    if pool.outage_h is None:
-        return 0.0
-    up_s, outage_s = law(pool.up_h, HOUR_S).mean, law(pool.outage_h, HOUR_S).mean
-    return up_s / (up_s + outage_s)
 
 
 def simulated(scenario: Scenario, job: Job) -> dict[str, float]:

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
+from scenarios.catalogue import with_regime
 from scenarios.consistency import Problem, inconsistencies
 from sim.config import (
     Cluster,
@@ -14,6 +22,7 @@ from sim.config import (
     NoOutages,
     Outages,
     Pool,
+    PoolOutages,
     Recovery,
     StageSeconds,
 )
@@ -118,6 +127,14 @@ class Scenario(BaseModel):
         if steps is None or "inner_steps" in method:
             return given
         return {**given, "method": {**method, "inner_steps": steps}}
+
+    @field_validator("pools", mode="after")
+    @classmethod
+    def _laws_of_regimes(cls, pools: dict[str, Pool], info: ValidationInfo) -> dict[str, Pool]:
+        """A regime's laws become the pool's own, so that the resolved file tells them."""
+        if not isinstance(info.data.get("outages"), PoolOutages):
+            return pools
+        return {name: with_regime(pool) for name, pool in pools.items()}
 
     @model_validator(mode="after")
     def _fits_together(self) -> Scenario:

@@ -29,7 +29,8 @@ class Account:
 
     def __init__(self, terms: Terms, start_s: float, end_s: float) -> None:
         self.terms, self.start_s, self.end_s = terms, start_s, end_s
-        self.seconds = np.zeros(len(CLASSES))  # by class, summed over slots
+        self.seconds = np.zeros(len(CLASSES))  # by class, summed over slots; once closed
+        self._booked: list[tuple[Sequence[int], list[list[float]]]] = []  # [class][stage] of each
         self.ready_s = 0.0  # of wait: slots that had not joined
         self.steps = np.zeros((terms.replicas, terms.stages), dtype=np.int32)
         self.compute_s = np.zeros((terms.replicas, terms.stages))
@@ -39,42 +40,47 @@ class Account:
         self.slack_s = ROUNDING * (1.0 + end_s)
 
     def add(self, rows: Sequence[int], plan: ReplicaRound, tiles: Sequence[list[Tile]]) -> None:
-        """Book replicas that did the same, by the plan and the [S] tiles of one.
-
-        Raises:
-            LedgerError: the seconds of a slot do not sum to the round, so that steps which
-                count were not present, or something is counted twice.
-        """
-        seconds = np.zeros((len(CLASSES), self.terms.stages))
+        """Book replicas that did the same, by the plan and the [S] tiles of one."""
+        seconds = [[0.0] * self.terms.stages for _ in CLASSES]
         for stage, of_slot in enumerate(tiles):
             for start_s, end_s, what, _ in of_slot:
                 if what == "ready":
                     self.ready_s += len(rows) * (end_s - start_s)
                 if what != "steps":
-                    seconds[ROW["wait" if what == "ready" else what], stage] += end_s - start_s
+                    row = ROW["wait" if what == "ready" else what]
+                    seconds[row][stage] += end_s - start_s
         hop_bytes = self.terms.sizes.both_ways(rows)
         for phase in plan.kept():
-            seconds[STEPS] += phase.steps * self.terms.times.split(phase.mask)
+            split_s = self.terms.times.split(phase.mask)
+            for of_class, each_s in zip(seconds[STEPS], split_s, strict=True):
+                for stage, step_s in enumerate(each_s):
+                    of_class[stage] += phase.steps * step_s
             crossed = hops(phase.mask)
             for hop in crossed:
                 self.crossings[hop] += len(rows) * phase.steps
             self.hop_bytes += hop_bytes * phase.steps * len(crossed)
-        miss_s = abs(seconds.sum(axis=0) - (self.end_s - self.start_s)).max()
-        if max(miss_s, -seconds.min()) > self.slack_s:
-            raise LedgerError(f"replica {rows[0]}: slot-seconds {seconds.tolist()} do not close")
-        self.seconds += len(rows) * seconds.sum(axis=1)
-        self.steps[rows], self.compute_s[rows] = plan.steps(), seconds[ROW["compute"]]
+        self._booked.append((rows, seconds))
+        index = rows[0] if len(rows) == 1 else rows
+        self.steps[index], self.compute_s[index] = plan.steps(), seconds[ROW["compute"]]
         for phase in plan.discarded():
             self.lost_hop_bytes += hop_bytes * phase.steps * len(hops(phase.mask))
         for stage in plan.failed_uploads():
             self.lost_uploads[stage] += len(rows)
 
     def close(self, node_s: float, spare_s: float) -> None:
-        """Assert that every billed worker-second is accounted for once.
+        """Assert that every slot-second falls in one class, and every billed one is there once.
 
         Raises:
-            LedgerError: they are not.
+            LedgerError: the seconds of a slot do not sum to the round, so that steps which
+                count were not present, or something is counted twice; or those billed do not.
         """
+        booked = np.array([seconds for _, seconds in self._booked])  # [group, class, stage]
+        missed_s = np.abs(booked.sum(axis=1) - (self.end_s - self.start_s)).max(axis=1)
+        worst = int(np.maximum(missed_s, -booked.min(axis=(1, 2))).argmax())
+        if max(missed_s[worst], -booked[worst].min()) > self.slack_s:
+            replica, seconds = self._booked[worst][0][0], booked[worst].tolist()
+            raise LedgerError(f"replica {replica}: slot-seconds {seconds} do not close")
+        self.seconds = np.array([len(rows) for rows, _ in self._booked]) @ booked.sum(axis=2)
         self.steps.flags.writeable = self.compute_s.flags.writeable = False
         present_s = self.seconds.sum() - self.seconds[ROW["vacant"]]
         if abs(present_s + spare_s - node_s) > self.slack_s * self.steps.size:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from sim.laws import Exponential, Fixed, Law
+from sim.durations import Duration
 from sim.policies import POLICIES, Policy
+from sim.strict import Strict
 
 HOUR_S = 3600.0
 GB = 1e9
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 Seconds = Annotated[float, Field(ge=0)]
+LOSS_KEYS = ("up_h", "life_cap_h", "shocks")
+"""Keys of a pool that take workers away."""
+LAW_KEYS = (*LOSS_KEYS, "outage_h", "refill_at_once")
+"""Keys of a pool that only `outages.kind: pools` reads."""
+RegimeName = Literal["owned", "calm-spot", "ordinary-spot", "hostile-spot", "starved", "volunteer"]
 PolicyName = Literal["skip", "idle", "wait"]
-
-
-class Strict(BaseModel):
-    """Frozen, unknown keys refused, no silent conversion from text."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Cluster(Strict):
@@ -29,29 +29,19 @@ class Cluster(Strict):
     stages: int = Field(4, ge=1, le=1_000, description="S: pipeline stages of a replica.")
 
 
-# --- laws and pools -------------------------------------------------------------------------
+# --- pools ----------------------------------------------------------------------------------
 
 
-class ExponentialLaw(Strict):
-    """Memoryless durations."""
+class Shocks(Strict):
+    """Losses that many workers of a pool share."""
 
-    law: Literal["exponential"] = "exponential"
-    mean: float = Field(gt=0, description="Mean, in the unit of the key.")
-
-    def build(self, unit_s: float) -> Law:
-        """The law in seconds."""
-        return Exponential(self.mean * unit_s)
-
-
-Duration = Annotated[float, Field(gt=0)] | ExponentialLaw
-"""A number is a fixed duration."""
-
-
-def law(duration: float | ExponentialLaw, unit_s: float) -> Law:
-    """Law in seconds of a duration given in units of `unit_s` seconds."""
-    if isinstance(duration, ExponentialLaw):
-        return duration.build(unit_s)
-    return Fixed(float(duration) * unit_s)
+    every_h: float = Field(gt=0, description="Mean hours between shocks; they have no memory.")
+    share: float = Field(
+        ge=0.001, le=1, description="Probability that a shock takes a worker that is up."
+    )
+    block_refill_h: Duration | None = Field(
+        None, description="Law of the time after a shock in which nobody comes back; null: none."
+    )
 
 
 class Pool(Strict):
@@ -61,11 +51,26 @@ class Pool(Strict):
         None, ge=0, le=1_000_000, description="Machines; null: one a slot. More than slots: spares."
     )
     usd_per_h: float = Field(0.0, ge=0, description="Price of a worker-hour, back to gone.")
+    regime: RegimeName | None = Field(
+        None, description="Laws of a kind of pool; those given beside it win."
+    )
     up_h: Duration | None = Field(None, description="Law of the time from back to gone.")
     outage_h: Duration | None = Field(None, description="Law of the time from gone to back.")
+    life_cap_h: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="No worker stays up longer; null: no cap."
+    )
+    shocks: Shocks | None = Field(None, description="Losses in bulk; null: none.")
+    refill_at_once: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Outages that end side by side, others queue; null: all."
+    )
     provision_s: Seconds = Field(0.0, description="Boot, from back until weights can load.")
     detect_s: Seconds = Field(0.0, description="From gone until the job knows.")
     notice_s: Seconds = Field(0.0, description="Warning before gone; 0: none.")
+
+    @property
+    def loses(self) -> tuple[str, ...]:
+        """The keys by which it loses workers."""
+        return tuple(key for key in LOSS_KEYS if getattr(self, key) is not None)
 
 
 # --- what breaks ----------------------------------------------------------------------------

@@ -28,6 +28,10 @@ class Exchange:
     def end_s(self) -> float:
         return self.start_s + self.download_s
 
+    def at(self, start_s: float) -> Exchange:
+        """The same exchange at another time."""
+        return Exchange(start_s, self.download_s, self.sends, self.downloads)
+
     @staticmethod
     def begin(
         start_s: float, terms: Terms, replicas: Replicas, joined: NDArray[np.bool_]

@@ -6,7 +6,7 @@ The rules of a global step are numbered as in the README.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -260,7 +260,7 @@ class Job:
 
     def _exchange(self, start_s: float) -> Process:
         if self._download is not None and self._is_calm():
-            exchange = replace(self._download, start_s=start_s)
+            exchange = self._download.at(start_s)
         else:
             exchange = Exchange.begin(start_s, self.terms, self.replicas, self.roster.joined)
         self._download = exchange

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sim.account import Account
 from sim.config import HOUR_S
 from sim.exchange import Exchange
-from sim.places import NEVER_S
+from sim.places import NEVER_S, Slot
 from sim.records import CLASSES, GlobalStep
-from sim.replica import Interval, ReplicaRound
+from sim.replica import Interval
 from sim.replicas import Replicas
 from sim.roster import Roster
 from sim.terms import Terms
@@ -133,12 +133,10 @@ class Ledger:
         stirred: AbstractSet[int],
     ) -> None:
         """Book replicas that are alike, and their timelines where these may have changed."""
-        plan = replicas[rows[0]]
+        plan, start_s, end_s = replicas[rows[0]], account.start_s, account.end_s
         tiles = [
-            slot_tiles(place.log, did, account.start_s, account.end_s)
-            for place, did in zip(
-                self.roster.row(rows[0]), self._did(plan, rows[0], exchange), strict=True
-            )
+            slot_tiles(place.log, [*did, self._fetched(place.slot, exchange)], start_s, end_s)
+            for place, did in zip(self.roster.row(rows[0]), plan.intervals(), strict=True)
         ]
         account.add(rows, plan, tiles)
         uploading = plan.uploading()
@@ -149,13 +147,10 @@ class Ledger:
                     own = tiles[s] if r == rows[0] else _of_worker(tiles[s], place.log[0][2])
                     self.timeline.add(place.slot, own, trains_from_s[s])
 
-    def _did(self, plan: ReplicaRound, r: int, exchange: Exchange) -> list[list[Interval]]:
-        """[S] what joined slots did: their part of the plan, and their download."""
-        did, start_s = plan.intervals(), exchange.start_s
-        for stage, count in enumerate(exchange.downloads[r].tolist()):
-            fetch_s = self.terms.links.down.seconds(count * self.terms.sizes.update_bytes[stage])
-            did[stage].append((start_s, start_s + fetch_s, "sync"))
-        return did
+    def _fetched(self, slot: Slot, exchange: Exchange) -> Interval:
+        """The download of a slot."""
+        nbytes = int(exchange.downloads[slot]) * self.terms.sizes.update_bytes[slot[1]]
+        return exchange.start_s, exchange.start_s + self.terms.links.down.seconds(nbytes), "sync"
 
     # --- bytes and dollars ------------------------------------------------------------------
 

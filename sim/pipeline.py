@@ -76,7 +76,7 @@ class StepTimes:
     sizes: Sizes
     hop: Link
     _cache: dict[Mask, tuple[float, float]] = field(default_factory=dict)
-    _split: dict[Mask, NDArray[np.float64]] = field(default_factory=dict)
+    _split: dict[Mask, list[list[float]]] = field(default_factory=dict)
 
     def of(self, mask: Mask) -> tuple[float, float]:
         """(with links, without links) seconds of an inner step through the live stages."""
@@ -91,13 +91,14 @@ class StepTimes:
             )
         return self._cache[mask]
 
-    def split(self, mask: Mask) -> NDArray[np.float64]:
-        """[3, S] seconds of a step in each live slot: computing, on links, in the bubble."""
+    def split(self, mask: Mask) -> list[list[float]]:
+        """[3][S] seconds of a step in each live slot: computing, on links, in the bubble."""
         if mask not in self._split:
             with_links_s, without_s = self.of(mask)
             compute_s = self.compute_s()
             links_s = np.full(len(mask), with_links_s - without_s)
-            self._split[mask] = np.array([compute_s, links_s, without_s - compute_s]) * mask
+            split_s = np.array([compute_s, links_s, without_s - compute_s]) * mask
+            self._split[mask] = split_s.tolist()
         return self._split[mask]
 
     def compute_s(self) -> NDArray[np.float64]:

@@ -151,8 +151,9 @@ class ReplicaRound:
 
     def steps(self) -> list[int]:
         """[S] inner steps of each slot that count."""
+        kept = self.kept()
         return [
-            sum(phase.steps for phase in self.kept() if phase.mask[stage])
+            sum(phase.steps for phase in kept if phase.mask[stage])
             for stage in range(self.terms.stages)
         ]
 
@@ -175,20 +176,18 @@ class ReplicaRound:
         return self.discarded_uploads + [s for s in self.uploading() if not sends[s]]
 
     def intervals(self) -> list[list[Interval]]:
-        """[S] what each slot did, in order, gaps left out: steps, lost, sync.
+        """[S] what the slots did, each in order, gaps left out: steps, lost, sync.
 
         Intervals are not yet clipped to the time the slot was present.
         """
         lost: list[Interval] = [(a, b, "lost") for a, b in self._lost_before + self._lost_now()]
-        found = [lost.copy() for _ in range(self.terms.stages)]
-        for phase in self.kept():
-            for of_slot, is_live in zip(found, phase.mask, strict=True):
-                if is_live:
-                    of_slot.append((phase.start_s, phase.end_s, "steps"))
-        for stage in self.uploading():
-            found[stage].append((self.end_s, self._upload_end_s(stage), "sync"))
-        for of_slot in found:
-            of_slot.sort()
+        kept, uploading = self.kept(), self.uploading()
+        found = []
+        for stage in range(self.terms.stages):
+            mine = lost + [(p.start_s, p.end_s, "steps") for p in kept if p.mask[stage]]
+            if stage in uploading:
+                mine.append((self.end_s, self._upload_end_s(stage), "sync"))
+            found.append(sorted(mine))
         return found
 
     # --- arithmetic -----------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from sim.pipeline import Mask
@@ -28,6 +29,7 @@ class Replicas:
         """Replicas that start (again) when their slots are ready."""
         self._plans: dict[Mask, ReplicaRound] = {}
         self._masks: dict[int, Mask] = {}  # of replicas that are not whole and not in own
+        self._kinds = Counter({terms.whole: terms.replicas})  # masks of all that are not in own
 
     def begin(self, t_s: float, roster: Roster) -> None:
         """Start an attempt of every replica."""
@@ -36,6 +38,7 @@ class Replicas:
         if is_as_before:
             return
         self._masks = {}
+        self._kinds = Counter({self.terms.whole: self.terms.replicas - len(self.own)})
         self.waiting.clear()
         for r in sorted(roster.odd | self.own.keys()):
             self._begin(r, t_s, roster.row(r))
@@ -89,12 +92,17 @@ class Replicas:
         here = tuple(place.joined or place in unnoticed for place in row)
         leaves_s = [place.leaves_s for place in row]
         if unnoticed or r in self.own or min(leaves_s) < NEVER_S:
-            replica = self.own.setdefault(r, ReplicaRound(self.terms))
+            if r not in self.own:
+                self.own[r] = ReplicaRound(self.terms)
+                self._kinds[self.terms.whole] -= 1
+            replica = self.own[r]
             replica.begin(t_s, here, leaves_s)
             for place in unnoticed:
                 replica.lose(place.slot[1], t_s, place.unseen_until_s)
         else:
             self._masks[r] = here
+            self._kinds[self.terms.whole] -= 1
+            self._kinds[here] += 1
         self._look_at(r)
 
     def _plan(self, mask: Mask) -> ReplicaRound:
@@ -107,6 +115,7 @@ class Replicas:
         if r not in self.own:
             self.own[r] = replica = ReplicaRound(self.terms)
             mask = self._masks.pop(r, self.terms.whole)
+            self._kinds[mask] -= 1
             replica.begin(self.begun_s, mask, [NEVER_S] * len(mask))
         return self.own[r]
 
@@ -121,7 +130,4 @@ class Replicas:
 
     def _courses(self) -> list[Course]:
         """Of replicas that nothing has happened to, each kind once."""
-        courses = [self.terms.course(mask) for mask in set(self._masks.values())]
-        if len(self.own) + len(self._masks) < self.terms.replicas:
-            courses.append(self.terms.course(self.terms.whole))
-        return courses
+        return [self.terms.course(mask) for mask, count in self._kinds.items() if count]

@@ -49,6 +49,7 @@ class Terms:
     policies: tuple[Policy, ...]
     pools: Mapping[str, Pool]
     _courses: dict[Mask, Course] = field(default_factory=dict)
+    _answers: dict[Mask, Action] = field(default_factory=dict)
 
     @cached_property
     def whole(self) -> Mask:
@@ -78,8 +79,11 @@ class Terms:
 
     def answer(self, here: Sequence[bool]) -> Action:
         """What a replica does, told by who is here; [S]."""
-        vacant = [stage for stage, is_here in enumerate(here) if not is_here]
-        return replica_action(self.policies, View(self.stages), vacant)
+        mask = tuple(here)
+        if mask not in self._answers:
+            vacant = [stage for stage, is_here in enumerate(mask) if not is_here]
+            self._answers[mask] = replica_action(self.policies, View(self.stages), vacant)
+        return self._answers[mask]
 
     def course(self, mask: Mask) -> Course:
         """What a replica with these live stages does in a round in which nothing hits it."""

@@ -65,6 +65,19 @@ def ran(a_job: Job) -> list[GlobalStep]:
 few_s = st.one_of(st.just(0.0), st.sampled_from([1.0, 2.0, 5.0]), st.floats(0.0, 20.0))
 
 
+harsher = st.fixed_dictionaries(
+    {},
+    optional={
+        "life_cap_h": st.sampled_from([0.01, 0.02]),
+        "refill_at_once": st.integers(1, 3),
+        "shocks": st.fixed_dictionaries(
+            {"every_h": st.sampled_from([0.01, 0.05]), "share": st.sampled_from([0.3, 1.0])},
+            optional={"block_refill_h": st.sampled_from([0.01, 0.02])},
+        ),
+    },
+)
+
+
 @st.composite
 def pool(draw: Any, workers: int, lawful: bool) -> Pool:
     """A pool of workers that last minutes."""
@@ -74,8 +87,10 @@ def pool(draw: Any, workers: int, lawful: bool) -> Pool:
             st.floats(0.005, 0.2),
             st.sampled_from([0.01, 0.02, 0.05]),
             st.floats(0.005, 0.2).map(lambda mean: {"law": "exponential", "mean": mean}),
+            st.floats(0.005, 0.2).map(lambda mean: {"law": "weibull", "mean": mean, "shape": 0.6}),
+            st.floats(0.005, 0.2).map(lambda mean: {"law": "lognormal", "mean": mean, "sigma": 1}),
         )
-        laws = {"up_h": draw(kinds), "outage_h": draw(kinds)}
+        laws = {"up_h": draw(kinds), "outage_h": draw(kinds)} | draw(harsher)
     return Pool.model_validate(
         {
             "workers": workers,

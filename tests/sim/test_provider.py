@@ -15,7 +15,7 @@ from sim.script import told_in_seconds
 EXPONENTIAL = {"law": "exponential", "mean": 0.01}
 
 
-def pool(workers: int, up: object = EXPONENTIAL, outage: object = 0.001, **more: float) -> Pool:
+def pool(workers: int, up: object = EXPONENTIAL, outage: object = 0.001, **more: object) -> Pool:
     return Pool.model_validate({"workers": workers, "up_h": up, "outage_h": outage, **more})
 
 

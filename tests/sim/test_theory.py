@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from sim import theory as theory_of
 from sim.config import HOUR_S, PerGlobalStep, Pool, PoolOutages
 from sim.job import Job
 from sim.provider import provider
@@ -36,10 +37,10 @@ def published(probability: float, rounds_out: int, **more: object) -> PerGlobalS
 # --- pools ----------------------------------------------------------------------------------
 
 
-def down_shares(workers: int, up_h: float, outage_h: float, hours: float) -> np.ndarray:
+def down_shares(a_pool: Pool, hours: float) -> np.ndarray:
     """[k] share of the time in which k workers are away, and so on to all."""
-    shares, down, last_s = np.zeros(workers + 1), 0, 0.0
-    for event in provider({"a": pool(workers, up_h, outage_h)}, seed=1):
+    shares, down, last_s = np.zeros((a_pool.workers or 0) + 1), 0, 0.0
+    for event in provider({"a": a_pool}, seed=1):
         t_s = min(event.t_s, hours * HOUR_S)
         shares[down] += t_s - last_s
         down += 1 if event.kind == "gone" else -1
@@ -51,7 +52,7 @@ def down_shares(workers: int, up_h: float, outage_h: float, hours: float) -> np.
 
 def test_validation_01_availability() -> None:
     up_h, outage_h, workers, hours = 24.492, 6.413, 50, 4000.0
-    shares = down_shares(workers, up_h, outage_h, hours)
+    shares = down_shares(pool(workers, up_h, outage_h), hours)
     available = 1 - shares @ np.arange(workers + 1) / workers
     a = up_h / (up_h + outage_h)
     relaxation_h = up_h * outage_h / (up_h + outage_h)
@@ -62,12 +63,32 @@ def test_validation_01_availability() -> None:
 
 def test_validation_02_workers_down_with_free_repair_are_binomial() -> None:
     hours, a = 20_000.0, 10 / 12
-    shares = down_shares(16, 10.0, 2.0, hours)
+    shares = down_shares(pool(16, 10.0, 2.0), hours)
     mean = shares @ np.arange(17)
     sigma = math.sqrt(2 * 16 * a * (1 - a) * (20 / 12) / hours)
     assert abs(mean - 2.667) < SIGMAS * sigma < 0.12
     binomial = [math.comb(16, k) * (1 - a) ** k * a ** (16 - k) for k in range(17)]
     assert np.abs(shares - binomial).max() < 0.02
+
+
+def test_the_scatter_of_free_repair_is_that_of_sixteen_coins() -> None:
+    """Each is up or down, and forgets which in up x repair / (up + repair)."""
+    single = 2 * (1 / 6) * (5 / 6) * (20 / 12)
+    assert theory_of.down_scatter(16, 10.0, 2.0, 16) == pytest.approx(16 * single)
+
+
+@pytest.mark.parametrize(("at_once", "expected"), [(2, 6.293), (4, 2.946), (16, 2.667)])
+def test_validation_03_refill_at_once_is_the_machine_repairman(
+    at_once: int, expected: float
+) -> None:
+    hours = 20_000.0
+    a_pool = pool(16, 10.0, 2.0, refill_at_once=at_once)
+    theory = theory_of.down_shares(16, 10.0, 2.0, at_once)
+    assert theory @ np.arange(17) == pytest.approx(expected, abs=5e-4)
+    shares = down_shares(a_pool, hours)
+    sigma = math.sqrt(theory_of.down_scatter(16, 10.0, 2.0, at_once) / hours)
+    assert abs(shares @ np.arange(17) - expected) < SIGMAS * sigma < 0.3
+    assert np.abs(shares - theory).max() < 0.03
 
 
 def test_validation_08_the_first_of_n_losses_comes_at_n_times_the_rate() -> None:

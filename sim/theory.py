@@ -1,0 +1,81 @@
+"""Closed forms that the engine is held against (docs/validation.md). Pure.
+
+Textbook results: renewal and birth-death processes, Poisson's equation for the scatter of a time
+mean, the pipeline of GPipe (arXiv 1811.06965).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def availability(up: float, outage: float) -> float:
+    """Share of the time that a worker is up in the long run."""
+    return up / (up + outage)
+
+
+def down_shares(workers: int, up: float, repair: float, at_once: int) -> NDArray[np.float64]:
+    """[N + 1] share of the time in which k workers are down: the machine-repairman chain.
+
+    Exponential times up and repairs, at most `at_once` repairs side by side. In balance the flow up
+    from k, (N - k)/up, equals the flow down from k + 1, min(k + 1, r)/repair. With r = N it is the
+    binomial.
+    """
+    weights = [1.0]
+    for k in range(workers):
+        weights.append(weights[-1] * (workers - k) / up * repair / min(k + 1, at_once))
+    return np.array(weights) / sum(weights)
+
+
+def mean_down(workers: int, up: float, repair: float, at_once: int) -> float:
+    """Workers that are down on average."""
+    return float(down_shares(workers, up, repair, at_once) @ np.arange(workers + 1))
+
+
+def down_scatter(workers: int, up: float, repair: float, at_once: int) -> float:
+    """Variance of the mean number down over a long time, x that time: 2 <f, -Q^-1 f>.
+
+    Q is the chain's generator, f the number down less its mean (Poisson's equation).
+    """
+    n = np.arange(workers + 1)
+    shares = down_shares(workers, up, repair, at_once)
+    rises, falls = (workers - n[:-1]) / up, np.minimum(n[1:], at_once) / repair
+    q = np.diag(rises, 1) + np.diag(falls, -1)
+    q -= np.diag(q.sum(axis=1))
+    f = n - shares @ n
+    g = np.linalg.lstsq(-q, f, rcond=None)[0]
+    return float(2 * (shares * f) @ (g - shares @ g))
+
+
+def gpipe_s(micro_batches: int, stage_s: Sequence[float]) -> float:
+    """One direction of a pipeline of unequal stages: sum + (m - 1) max."""
+    return sum(stage_s) + (micro_batches - 1) * max(stage_s)
+
+
+def bubble_share(micro_batches: int, stages: int) -> float:
+    """(S - 1)/(m + S - 1) of the total time, equal stages."""
+    return (stages - 1) / (micro_batches + stages - 1)
+
+
+def first_of_exponential(t: float, workers: int, mean: float) -> float:
+    """P(the first of N losses has come by t)."""
+    return -math.expm1(-workers * t / mean)
+
+
+def first_of_weibull(t: float, workers: int, scale: float, shape: float) -> float:
+    """P(the first of N losses has come by t): Weibull with the scale over N^(1/shape)."""
+    return -math.expm1(-workers * (t / scale) ** shape)
+
+
+def shock_by(t: float, every: float) -> float:
+    """P(at least one shock by t)."""
+    return -math.expm1(-t / every)
+
+
+def worker_rate(up: float, every: float, share: float) -> float:
+    """Losses per time up of a worker with a law of its own and shocks: l + q z."""
+    return 1 / up + share / every

@@ -1,0 +1,131 @@
+"""Laws, shocks, caps and queues of pools, as files tell them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scenarios.catalogue import regimes
+from scenarios.derive import no_failure
+from scenarios.load import ScenarioError, dump, load
+from scenarios.schema import Scenario
+from sim.config import HOUR_S, LAW_KEYS, Pool, RegimeName
+from sim.durations import ExponentialLaw
+from sim.fate import mean_up_s
+
+
+def read(pool: str, tmp_path: Path, *overrides: str, kind: str = "pools") -> Pool:
+    file = tmp_path / "s.yaml"
+    file.write_text(f"name: a\noutages: {{kind: {kind}}}\npools: {{p: {pool}}}\n", encoding="utf-8")
+    loaded = load(file, list(overrides))
+    (tmp_path / "again.yaml").write_text(dump(loaded.scenario), encoding="utf-8")
+    assert load(tmp_path / "again.yaml").scenario == loaded.scenario
+    return loaded.scenario.pools["p"]
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        "{up_h: 3, outage_h: {law: weibull, mean: 2, shape: 0.5}}",
+        "{up_h: {law: weibull, scale: 2, shape: 1}, outage_h: {law: empirical, values: [1, 2]}}",
+        "{up_h: {law: lognormal, mean: 3, sigma: 1}, outage_h: 1, refill_at_once: 1}",
+        "{life_cap_h: 24, outage_h: 1}",
+        "{shocks: {every_h: 40, share: 0.9, block_refill_h: {law: lognormal, mean: 1, sigma: 1}}}",
+    ],
+)
+def test_pools_that_can_be(pool: str, tmp_path: Path) -> None:
+    read(pool, tmp_path)
+
+
+def test_a_law_without_a_name_is_exponential(tmp_path: Path) -> None:
+    assert read("{up_h: {mean: 3}}", tmp_path).up_h == ExponentialLaw(mean=3)
+    assert read("{up_h: {mean: 3}}", tmp_path, "pools.p.up_h=2").up_h == 2
+
+
+@pytest.mark.parametrize(
+    ("pool", "problem"),
+    [
+        (
+            "{up_h: {law: weibul, mean: 3}}",
+            "up_h.law: must be 'exponential', 'weibull', 'lognormal' or 'empirical' "
+            "(got 'weibul'); did you mean 'weibull'?",
+        ),
+        (
+            "{up_h: {law: weibull, mean: 2, shap: 0.5}}",
+            "up_h.shap: unknown key; did you mean 'shape'?",
+        ),
+        (
+            "{up_h: {law: exponential, mean: 2, sigma: 0.5}}",
+            "up_h.sigma: unknown key; it belongs to law 'lognormal', here law is 'exponential'",
+        ),
+        ("{up_h: {law: weibull, shape: 1}}", "up_h: give exactly one of mean and scale"),
+        (
+            "{regime: spot}",
+            "regime: must be 'owned', 'calm-spot', 'ordinary-spot', 'hostile-spot', 'starved' or "
+            "'volunteer' (got 'spot')",
+        ),
+        ("{up_h: fast}", "up_h: must be a number or a map (got 'fast')"),
+        ("{up_h: {law: empirical, values: [1, x]}}", "up_h.values.1: must be a number (got 'x')"),
+        (
+            "{up_h: 1, shocks: {every: 3, share: 1}}",
+            "shocks.every: unknown key; did you mean 'every_h'?",
+        ),
+        (
+            "{outage_h: 1}",
+            "outage_h: needs up_h or life_cap_h or shocks beside it: this pool never fails",
+        ),
+        (
+            "{up_h: 1, refill_at_once: 2}",
+            "refill_at_once: needs outage_h beside it: nobody comes back",
+        ),
+    ],
+)
+def test_pools_that_cannot_be(pool: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        read(pool, tmp_path)
+    assert f"pools.p.{problem}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "regime: owned",
+        "up_h: 1",
+        "outage_h: 1",
+        "life_cap_h: 1",
+        "refill_at_once: 1",
+        "shocks: {every_h: 1, share: 1}",
+    ],
+)
+def test_laws_that_nothing_reads_are_refused(key: str, tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="is used only with outages"):
+        read(f"{{{key}}}", tmp_path, kind="none")
+
+
+@pytest.mark.parametrize("name", regimes())
+def test_a_regime_loses_as_many_as_it_says(name: RegimeName) -> None:
+    regime = regimes()[name]
+    pool = regime.pool
+    assert set(LAW_KEYS) >= pool.model_fields_set
+    up_h = mean_up_s(pool) / HOUR_S
+    assert 1 / up_h == pytest.approx(regime.losses_per_worker_hour, rel=0.01)
+    shocked = 0.0 if pool.shocks is None else pool.shocks.share / pool.shocks.every_h * up_h
+    assert shocked == pytest.approx(regime.in_bulk, abs=0.01)
+    assert all((regime.source, regime.date, regime.fitted, regime.assumed))
+
+
+def test_a_regime_becomes_the_laws_of_the_pool_and_given_ones_win(tmp_path: Path) -> None:
+    spot = regimes()["ordinary-spot"].pool
+    pool = read("{regime: ordinary-spot}", tmp_path)
+    assert (pool.up_h, pool.outage_h, pool.shocks) == (spot.up_h, spot.outage_h, spot.shocks)
+    pool = read("{regime: ordinary-spot, up_h: 3, shocks: null, life_cap_h: 24}", tmp_path)
+    assert (pool.up_h, pool.outage_h, pool.shocks) == (3.0, spot.outage_h, None)
+    assert pool.life_cap_h == 24
+    pool = read("{regime: ordinary-spot}", tmp_path, "pools.p.regime=owned")
+    assert pool.up_h == ExponentialLaw(mean=5000)
+
+
+def test_a_run_without_failures_knows_no_regime() -> None:
+    text = {"name": "a", "outages": {"kind": "pools"}, "pools": {"p": {"regime": "starved"}}}
+    assert no_failure(Scenario.model_validate(text)).pools["p"] == Pool()

@@ -1,0 +1,122 @@
+"""Mechanisms broken on purpose turn the validation rows red that are named for them.
+
+A row that no break can redden shows nothing. Rows are played at a share of their length, at which
+the sound engine passes them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from scenarios import validation_rows as rows
+from scenarios.bench import Bench, Check
+from scenarios.validate import checks
+from sim import fate
+from sim.places import Worker
+from sim.roster import Roster
+from sim.strikes import PublishedRegime
+from sim.terms import Terms
+
+Patch = pytest.MonkeyPatch
+Rows = tuple[Callable[[Bench], Iterator[Check]], ...]
+SHARE = 0.2
+
+
+def double_restore(patch: Patch) -> None:
+    """A joining slot loads its weights twice."""
+    once = Terms.restore
+
+    def twice(self: Terms, stage: int) -> tuple[int, float]:
+        nbytes, restore_s = once(self, stage)
+        return 2 * nbytes, 2 * restore_s
+
+    patch.setattr(Terms, "restore", twice)
+
+
+def dropped_detection(patch: Patch) -> None:
+    """A loss is known at once."""
+    gone = Roster.gone
+
+    def known(self: Roster, worker: Worker, t_s: float, cause: str, is_known: bool = True) -> None:
+        gone(self, worker, t_s, cause, is_known=True)
+
+    patch.setattr(Roster, "gone", known)
+
+
+def duration_off_by_one(patch: Patch) -> None:
+    """The failing round is not the first of the D."""
+    out = PublishedRegime.out
+
+    def longer(self: PublishedRegime, slot: tuple[int, int]) -> None:
+        out(self, slot)
+        self._left[slot] += 1
+
+    patch.setattr(PublishedRegime, "out", longer)
+
+
+def half_a_share(patch: Patch) -> None:
+    """A shock takes half of those it should."""
+    init = fate.ShockTimes.__init__
+
+    def halved(self: fate.ShockTimes, *args: Any) -> None:
+        init(self, *args)
+        self.share /= 2
+
+    patch.setattr(fate.ShockTimes, "__init__", halved)
+
+
+def ignored_cap(patch: Patch) -> None:
+    """No life is cut."""
+    init = fate.PoolFate.__init__
+
+    def uncapped(self: fate.PoolFate, *args: Any) -> None:
+        init(self, *args)
+        self.cap_s = fate.NEVER_S
+
+    patch.setattr(fate.PoolFate, "__init__", uncapped)
+
+
+def spell_counted_twice(patch: Patch) -> None:
+    """An outage that ended is recorded twice."""
+    back = Roster.back
+
+    def twice(self: Roster, worker: Worker, t_s: float) -> None:
+        back(self, worker, t_s)
+        self.spells.append(self.spells[-1])
+
+    patch.setattr(Roster, "back", twice)
+
+
+def unlimited_refill(patch: Patch) -> None:
+    """All outages end side by side."""
+    sound = fate.Refill
+    patch.setattr(fate, "Refill", lambda at_once: sound(None))
+
+
+TABLE: dict[str, tuple[Callable[[Patch], None], Rows, set[str]]] = {
+    "double restore": (double_restore, (rows.row_01, rows.row_23), {"1b", "23"}),
+    "detection dropped": (dropped_detection, (rows.row_12,), {"12"}),
+    "D off by one": (duration_off_by_one, (rows.row_05,), {"5"}),
+    "half a shock's share": (half_a_share, (rows.row_21,), {"21"}),
+    "life cap ignored": (ignored_cap, (rows.row_01,), {"1c"}),
+    "spell counted twice": (spell_counted_twice, (rows.row_02_to_04, rows.row_23), {"4", "23"}),
+    "refill unlimited": (unlimited_refill, (rows.row_02_to_04,), {"3"}),
+}
+
+
+def red(of: Rows) -> set[str]:
+    return {check.row for check in checks(Bench(SHARE), of) if not check.holds}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_broken_mechanism_turns_its_rows_red(name: str, monkeypatch: Patch) -> None:
+    breaks, of, expected = TABLE[name]
+    breaks(monkeypatch)
+    assert red(of) == expected
+
+
+def test_the_sound_engine_passes_every_row_at_this_length() -> None:
+    assert red(rows.ROWS) == set()
