@@ -272,7 +272,7 @@ def _reach_title(study: Study, target: float | None, key: str) -> str:
     needed = {cell: float(getattr(r, key)) for cell, r in found.items() if r is not None}
     if target is None or len(needed) < 2:
         return f"Loss against simulated {what}"
-    show = scales.hours_or_unit if key == "end_s" else numbers.usd
+    show = scales.durations(max(needed.values())) if key == "end_s" else numbers.usd
     return f"To a loss of {numbers.loss(target)}: {style.told(needed, show)}"
 
 

@@ -87,8 +87,8 @@ def global_steps() -> Scale:
     return Scale("global_steps", "global steps", 1.0, _tick)
 
 
-def hours_or_unit(seconds: float) -> str:
-    """A duration for a title."""
-    if seconds < HOURS_FROM_S:
-        return f"{numbers.significant(seconds)} s"
-    return f"{numbers.hours(seconds)} h"
+def durations(longest_s: float) -> Callable[[float], str]:
+    """How durations of a title are told, all in the unit that suits the longest."""
+    if longest_s < HOURS_FROM_S:
+        return lambda seconds: f"{numbers.significant(seconds)} s"
+    return lambda seconds: f"{numbers.hours(seconds)} h"
