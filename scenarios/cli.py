@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from scenarios.load import Loaded, ScenarioError, bundled, dump, json_schema, load
+from scenarios.store import StoreError
 
 EPILOG = (
     "Exit codes: 0 ok; 1 a run failed; 2 bad usage or scenario; 3 an `expect` not met; "
@@ -92,14 +93,16 @@ def run(
     if dry_run:
         preview(planned, jobs, out, as_json)
         return
-    if force:
-        for folder in planned.runs:
-            folder.clear()
     from scenarios.show import Show
 
     with Show(is_quiet=False) as show:
         try:
+            if force:
+                for folder in planned.runs:
+                    folder.clear(show.tell)
             summaries = study.run_all(planned, jobs, show)
+        except StoreError as error:
+            raise fail(str(error), FAILED) from None
         except study.RunError as error:
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from sim.config import LAW_KEYS, LOSS_KEYS, PerGlobalStep, PoolOutages, Script
+from sim.config import LAW_KEYS, LOSS_KEYS, PerGlobalStep, Pool, PoolOutages, Script
+from sim.durations import law
 from sim.strikes import allowed_stages
 from trainer.sizes import layers_per_stage
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 Loc = tuple[str | int, ...]
 Problem = tuple[Loc, str]
 
+LONGEST_BLOCK = 5.0
+"""Mean block of refill in mean distances of shocks; it lasts about exp(this) shocks."""
 NO_FAILURE = "no_failure"
 """The cell of the run in which nothing breaks."""
 BOUND = re.compile(r"^\s*(<=|>=|==|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*$")
@@ -103,6 +106,8 @@ def _pools(scenario: Scenario) -> Iterator[Problem]:
                 ("pools",),
                 f"{slots} slots (replicas x stages) need at least {slots} workers (got {total})",
             )
+    for name, pool in pools.items():
+        yield from _shocks(name, pool)
     by_law = isinstance(scenario.outages, PoolOutages)
     for name, pool in pools.items():
         for key in ("regime", *LAW_KEYS):
@@ -122,6 +127,19 @@ def _pools(scenario: Scenario) -> Iterator[Problem]:
         yield (
             ("outages", "kind"),
             f"no pool has {' or '.join(LOSS_KEYS)}, so nothing would ever fail",
+        )
+
+
+def _shocks(name: str, pool: Pool) -> Iterator[Problem]:
+    """Blocks that the next shocks prolong before they end would hardly ever end."""
+    if pool.shocks is None or pool.shocks.block_refill_h is None:
+        return
+    block_h, every_h = law(pool.shocks.block_refill_h, 1.0).mean, pool.shocks.every_h
+    if block_h > LONGEST_BLOCK * every_h:
+        yield (
+            ("pools", name, "shocks", "block_refill_h"),
+            f"blocks of {block_h:g} h under a shock every {every_h:g} h hardly ever end, and "
+            f"nobody would come back: give at most {LONGEST_BLOCK:g} x every_h",
         )
 
 

@@ -225,7 +225,7 @@ def summary_of(scenario: Scenario, rows: Sequence[Row], job: Job) -> dict[str, A
     }
 
 
-def compare(summary: dict[str, Any], rows: Sequence[Row], healthy: Sequence[Row]) -> dict[str, Any]:
+def compare(summary: dict[str, Any], healthy: Sequence[Row]) -> dict[str, Any]:
     """The summary with the loss of the no-failure run at the last evaluated global step."""
     at = summary["val_global_step"]
     other = next((row["val_loss"] for row in healthy if row["global_step"] == at), None)

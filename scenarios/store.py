@@ -20,6 +20,8 @@ from scenarios.schema import Scenario
 from trainer.config import Data, StdlibData, WikiData
 
 KEPT_CHECKPOINTS = 2
+LOCK = ".lock"
+AGAIN = "run the scenario again with --force"
 
 
 class StoreError(Exception):
@@ -97,8 +99,18 @@ class RunFolder:
         return (self.path / "summary.json").is_file()
 
     def summary(self) -> dict[str, Any]:
-        """The finished run's summary."""
-        found: dict[str, Any] = json.loads((self.path / "summary.json").read_text("utf-8"))
+        """The finished run's summary.
+
+        Raises:
+            StoreError: it is damaged.
+        """
+        path = self.path / "summary.json"
+        try:
+            found = json.loads(path.read_text("utf-8"))
+        except ValueError as error:
+            raise StoreError(f"{path}: damaged ({error}); {AGAIN}") from None
+        if not isinstance(found, dict):
+            raise StoreError(f"{path}: damaged (not a JSON object); {AGAIN}")
         return found
 
     def create(self, scenario: Scenario) -> None:
@@ -106,10 +118,20 @@ class RunFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         write_atomically(self.path / "scenario.yaml", dump(scenario))
 
-    def clear(self) -> None:
-        """Forget everything about the run."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        shutil.rmtree(self.checkpoints, ignore_errors=True)
+    def clear(self, tell: Callable[[str], None], patience_s: float = 60.0) -> None:
+        """Forget everything about the run, once nobody works on it.
+
+        Raises:
+            StoreError: another process is at it and has not ended in time.
+        """
+        if not self.path.is_dir():
+            return
+        with self.locked(tell, patience_s):
+            (self.path / "summary.json").unlink(missing_ok=True)  # first: it is not done any more
+            for file in self.path.iterdir():
+                if file.name != LOCK:
+                    file.unlink()
+            self.drop_checkpoints()
 
     @contextlib.contextmanager
     def locked(self, tell: Callable[[str], None], patience_s: float = 60.0) -> Iterator[None]:
@@ -118,7 +140,7 @@ class RunFolder:
         Raises:
             StoreError: another process is at it and has not ended in time.
         """
-        with open(self.path / ".lock", "w", encoding="utf-8") as lock:
+        with open(self.path / LOCK, "w", encoding="utf-8") as lock:
             waited_s = 0.0
             while True:
                 try:

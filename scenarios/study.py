@@ -26,7 +26,7 @@ from scenarios.schema import Scenario
 from scenarios.session import Run
 from scenarios.show import Show, Tail
 from scenarios.speed import remember_speed
-from scenarios.store import RunFolder, StoreError, write_atomically
+from scenarios.store import AGAIN, RunFolder, StoreError, write_atomically
 
 SINGLE = "run"
 POLL_S = 0.5
@@ -140,7 +140,9 @@ def _finish(planned: Plan, results: dict[RunFolder, dict[str, Any]]) -> None:
         if folder != baseline and not baseline.is_done:
             continue
         healthy = read_rows(baseline.metrics)
-        summary = compare(results[folder], read_rows(folder.metrics), healthy) | {"label": ONE_SEED}
+        summary = compare(results[folder], healthy) | {"label": ONE_SEED}
+        if summary["val_loss"] is not None and summary["val_loss_no_failure"] is None:
+            raise StoreError(f"{baseline.metrics}: the no-failure run's record is damaged; {AGAIN}")
         write_atomically(folder.path / "summary.json", json.dumps(summary, indent=2))
         folder.drop_checkpoints()
         remember_speed(planned.runs[folder], planned.folder.parent)

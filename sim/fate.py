@@ -17,6 +17,9 @@ NEVER_S = math.inf
 QUANTILES = 10_000
 """At which a mean over a law that is cut is taken."""
 
+MOST_PROLONGED = 10_000
+"""Shocks after which a block of refill that they prolong counts as for ever."""
+
 
 class ShockTimes:
     """When a pool is struck, and until when its refill is blocked; drawn as far as asked for.
@@ -48,16 +51,22 @@ class ShockTimes:
         return self._instants[k]
 
     def unblocked(self, t_s: float) -> float:
-        """The first instant from t on at which refill is not blocked."""
+        """The first instant from t on at which refill is not blocked; infinite: never.
+
+        Shocks that come faster than blocks end prolong a block on and on, for about
+        exp(block / every) shocks: after MOST_PROLONGED of them it counts as for ever.
+        """
         if self._block is None:
             return t_s
-        while True:
+        last = len(self._instants) + MOST_PROLONGED
+        while len(self._instants) < last:
             while not self._instants or self._instants[-1] <= t_s:
                 self.instant(len(self._instants))
             struck = bisect_right(self._instants, t_s)
             if not struck or self._blocked_until_s[struck - 1] <= t_s:
                 return t_s
             t_s = self._blocked_until_s[struck - 1]
+        return NEVER_S
 
 
 class Refill:

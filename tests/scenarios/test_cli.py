@@ -16,7 +16,7 @@ import pytest
 
 from scenarios.load import Loaded, bundled
 from scenarios.record import read_rows
-from scenarios.store import RunFolder
+from scenarios.store import RunFolder, StoreError
 from scenarios.study import plan
 
 Small = Callable[..., Loaded]
@@ -128,6 +128,52 @@ def test_a_folder_that_cannot_be_used_is_one_line(stageout: Command, tmp_path: P
     assert stageout("report", "nowhere").returncode == 2
 
 
+def test_blocks_that_hardly_ever_end_are_refused(small: Small, stageout: Command) -> None:
+    shocks = "{every_h: 0.1, share: 1, block_refill_h: 1}"
+    pool = f"pools.default={{up_h: 1, outage_h: 1, shocks: {shocks}}}"
+    done = stageout("run", str(small("none").path), "outages={kind: pools}", pool, "--dry-run")
+    assert done.returncode == 2
+    assert "hardly ever end" in done.stderr
+
+
+def test_damaged_results_are_told_and_force_begins_anew(
+    small: Small, stageout: Command, tmp_path: Path
+) -> None:
+    file = str(small("per_global_step").path)
+    whole = stageout("run", file, "--jobs", "1", "--json")
+    planned = plan(small("per_global_step"), tmp_path / "runs")
+    run, healthy = planned.cells["run"], planned.cells["no_failure"]
+    (run.path / "summary.json").write_text("{")
+    damaged = stageout("run", file, "--jobs", "1")
+    assert damaged.returncode == 1
+    assert "damaged" in damaged.stderr
+    assert "--force" in damaged.stderr
+    (run.path / "summary.json").unlink()
+    healthy.metrics.write_text("x")
+    damaged = stageout("run", file, "--jobs", "1")
+    assert damaged.returncode == 1
+    assert "record is damaged" in damaged.stderr
+    assert "Traceback" not in damaged.stderr
+    forced = stageout("run", file, "--jobs", "1", "--json", "--force")
+    assert json.loads(forced.stdout) == json.loads(whole.stdout)
+
+
+def test_force_waits_for_who_works_on_the_run(small: Small, tmp_path: Path) -> None:
+    planned = plan(small("none"), tmp_path / "runs")
+    folder, run = next(iter(planned.runs.items()))
+    folder.create(run.scenario)
+    folder.metrics.write_text("kept")
+    told: list[str] = []
+    with (
+        folder.locked(told.append),
+        pytest.raises(StoreError, match="still works on this run"),
+    ):
+        folder.clear(told.append, patience_s=0.3)
+    assert folder.metrics.read_text() == "kept"
+    folder.clear(told.append)
+    assert not folder.metrics.exists()
+
+
 def test_an_empty_corpus_is_told_with_its_path(
     small: Small, stageout: Command, tmp_path: Path
 ) -> None:
@@ -175,13 +221,13 @@ def test_a_full_disk_stops_the_run_and_the_next_one_goes_on(
 def test_an_interrupt_exits_130_and_the_same_command_continues(
     small: Small, tmp_path: Path
 ) -> None:
-    file = str(small("none", "global_steps=400").path)
-    words = [sys.executable, "-m", "scenarios", "run", file, "global_steps=400", "--jobs", "1"]
+    file = str(small("none", "global_steps=20000").path)
+    words = [sys.executable, "-m", "scenarios", "run", file, "global_steps=20000", "--jobs", "1"]
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     process = subprocess.Popen(
         words, cwd=tmp_path, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    folder = next(iter(plan(small("none", "global_steps=400"), tmp_path / "runs").runs))
+    folder = next(iter(plan(small("none", "global_steps=20000"), tmp_path / "runs").runs))
     while process.poll() is None and len(read_rows(folder.metrics)) < 3:
         pass
     process.send_signal(signal.SIGINT)
@@ -194,8 +240,8 @@ def test_an_interrupt_exits_130_and_the_same_command_continues(
 
 def test_a_killed_command_leaves_no_process_behind(small: Small, tmp_path: Path) -> None:
     arms = "sweep.arms={a: {recovery.policy: [idle]}, b: {recovery.policy: [wait]}}"
-    file = str(small("per_global_step", "global_steps=400").path)
-    words = [sys.executable, "-m", "scenarios", "run", file, arms, "global_steps=400"]
+    file = str(small("per_global_step", "global_steps=20000").path)
+    words = [sys.executable, "-m", "scenarios", "run", file, arms, "global_steps=20000"]
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     process = subprocess.Popen(
         [*words, "--jobs", "2"], cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True
