@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scenarios import record
+from scenarios import record, tables
 from scenarios.derive import job_config
 from scenarios.record import Row, check_coupling, row_of
 from scenarios.session import Run, Session
@@ -63,9 +63,9 @@ def execute(
         with session:
             couple(job, session, on_row)
         session.write_environment()
-        record.write_steps(run.folder.steps, session.rows)
-        record.write_slots(run.folder.path / "slots.parquet", job)
-        record.write_outages(run.folder.path / "outages.parquet", job.spells())
+        tables.write_steps(run.folder.steps, session.rows)
+        tables.write_slots(run.folder.path / "slots.parquet", job)
+        tables.write_outages(run.folder.path / "outages.parquet", job.spells())
     return record.summary_of(run.scenario, session.rows, job) | {
         "cell": run.cell,
         "anchor_sha256": session.anchor_sha256(),

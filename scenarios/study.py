@@ -15,7 +15,7 @@ from functools import partial
 from multiprocessing import active_children, connection, get_context, parent_process
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scenarios.consistency import NO_FAILURE
 from scenarios.derive import no_failure
@@ -24,9 +24,11 @@ from scenarios.memory import too_large
 from scenarios.record import compare, read_rows
 from scenarios.schema import Scenario
 from scenarios.session import Run
-from scenarios.show import Show, Tail
 from scenarios.speed import remember_speed
 from scenarios.store import AGAIN, RunFolder, StoreError, write_atomically
+
+if TYPE_CHECKING:
+    from scenarios.show import Show
 
 SINGLE = "run"
 POLL_S = 0.5
@@ -220,6 +222,8 @@ def _follow_the_parent() -> None:
 def _in_processes(todo: list[Run], jobs: int, show: Show) -> Iterator[tuple[Run, Outcome]]:
     """Runs side by side. While fewer than `jobs` are left, each gets more processes; it learns of
     them through a file, at its next global step."""
+    from scenarios.show import Tail  # rich, which a preview does not need
+
     tails = [(run, Tail(run.folder.metrics)) for run in todo]
     with (
         TemporaryDirectory() as folder,

@@ -30,12 +30,12 @@ def first(folder: Path, name: str) -> Path:
 
 def test_the_columns_are_those_that_runs_have() -> None:
     """The contract with the writer, which analysis itself may not import."""
-    from scenarios import record
+    from scenarios import tables
     from sim.records import CLASSES, TIMELINE_STATES
 
-    assert set(load._STEPS) <= set(record.STEPS.names)
-    assert set(load._SLOTS) <= set(record.SLOTS.names)
-    assert set(load._OUTAGES) <= set(record.OUTAGES.names)
+    assert set(load._STEPS) <= set(tables.STEPS.names)
+    assert set(load._SLOTS) <= set(tables.SLOTS.names)
+    assert set(load._OUTAGES) <= set(tables.OUTAGES.names)
     assert set(folders.CLASSES) == set(CLASSES)
     assert set(load.STATES) == set(TIMELINE_STATES)
 
