@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     ValidationInfo,
     field_validator,
@@ -26,6 +24,7 @@ from sim.config import (
     Recovery,
     StageSeconds,
 )
+from sim.strict import Strict
 from trainer.config import RECIPE_INNER_STEPS, Method, Model, ModelSpec, Train, shape
 
 DEFAULT_POOL = "default"
@@ -34,10 +33,8 @@ TIMED_BY_DEFAULT: ModelSpec = "178m"
 SEQUENCES_BY_DEFAULT = 32
 
 
-class Work(BaseModel):
+class Work(Strict):
     """The job that is timed and billed; by default the model that is trained."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     model: ModelSpec | None = Field(None, description="Shape to time; null: the trained one.")
     sequences: int | None = Field(
@@ -51,20 +48,16 @@ class Work(BaseModel):
     )
 
 
-class Sweep(BaseModel):
+class Sweep(Strict):
     """What to vary."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     arms: dict[Name, dict[str, Any]] = Field(
         min_length=1, description="Cells by name: key.path -> value."
     )
 
 
-class Scenario(BaseModel):
+class Scenario(Strict):
     """A scenario file, defaults filled in."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     name: Name = Field(description="Names the run folder.")
     seed: int = Field(0, ge=0, le=2**32 - 1, description="Of every random stream.")
