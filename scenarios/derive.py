@@ -76,8 +76,8 @@ def job_config(scenario: Scenario) -> JobConfig:
 def no_failure(scenario: Scenario) -> Scenario:
     """The run a scenario is compared with: the same job and seed, nothing breaks.
 
-    What only matters when something breaks is back at its default, so that all arms of a study
-    share the run.
+    What only matters when something breaks is back at its default, and so is `train.jitter`, so
+    that all arms of a study share the run and a jittered run without failures shows the noise.
     """
     pools = {
         name: Pool(workers=pool.workers, usd_per_h=pool.usd_per_h)
@@ -90,5 +90,6 @@ def no_failure(scenario: Scenario) -> Scenario:
         "pools": pools,
     }
     if scenario.train is not None:
-        changes["train"] = scenario.train.model_copy(update={"on_return": OnReturn()})
+        defaults = {"on_return": OnReturn(), "jitter": 0.0}
+        changes["train"] = scenario.train.model_copy(update=defaults)
     return scenario.model_copy(update=changes)

@@ -25,10 +25,13 @@ def environment(trainer: Trainer | None) -> dict[str, Any]:
     if trainer is not None:
         import torch
 
+        from trainer.ngrams import ngram_nats
+
         found |= {
             "device": str(trainer.worker.device),
             "threads": torch.get_num_threads(),
             "corpus": trainer.corpus.facts(),
+            "text": ngram_nats(trainer.corpus.tokens),
         }
     return found
 

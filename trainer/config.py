@@ -118,6 +118,13 @@ class Train(Strict):
     on_return: OnReturn = Field(
         default_factory=OnReturn, description="What a slot that joins starts with."
     )
+    jitter: float = Field(
+        0.0,
+        ge=0,
+        le=0.1,
+        description="Relative size of a random change of the initial weights: with 1e-5 the same "
+        "run takes another path, which shows how far luck alone moves a loss.",
+    )
     stage_drop: float = Field(
         0.0,
         ge=0,

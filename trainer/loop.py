@@ -73,7 +73,7 @@ class Trainer:
         job = Job(train, method, replicas, stages, global_steps, seed, self.corpus)
         worker = Worker(job, device=device_of(train.device))
         self.worker, self.state, self.model = worker, worker.state, worker.model
-        initialise(self.model, seed, train.shape().layers)
+        initialise(self.model, seed, train.shape().layers, train.jitter)
         for row, new in zip(
             self.state.memory, worker.outer.init(self.state.anchor, replicas), strict=True
         ):
@@ -243,6 +243,7 @@ class Trainer:
             "inner": self.train.inner.model_dump(mode="json"),
             "rescale_survivors": self.train.rescale_survivors,
             "on_return": self.train.on_return.model_dump(mode="json"),
+            "jitter": self.train.jitter,
             "stage_drop": self.train.stage_drop,
             "device": self.worker.device.type,
             "method": self.method.model_dump(mode="json"),

@@ -185,8 +185,10 @@ class Pipeline(nn.Module):
 
 
 @torch.no_grad()
-def initialise(pipeline: Pipeline, seed: int, layers: int) -> None:
+def initialise(pipeline: Pipeline, seed: int, layers: int, jitter: float = 0.0) -> None:
     """Draw the initial weights: std 0.02, output matrices scaled by 1/sqrt(2 x layers), norms 1.
+
+    jitter: every weight drawn is multiplied by 1 + jitter x N(0, 1), from a stream of its own.
 
     Each tensor has its own stream, keyed by its name, so the model that a seed stands for is the
     same however it is cut into stages. Tensors that a basis binds are the first k outputs of
@@ -199,8 +201,11 @@ def initialise(pipeline: Pipeline, seed: int, layers: int) -> None:
                 continue
             writes_residual = name.endswith(("w_o", "w_down"))
             std = INIT_STD / math.sqrt(2 * layers) if writes_residual else INIT_STD
-            stream = generator(seed, Purpose.INIT, crc32(name.encode()))
-            drawn = stream.standard_normal(pipeline.free[stage][name], dtype=np.float32)
+            key, shape = crc32(name.encode()), pipeline.free[stage][name]
+            drawn = generator(seed, Purpose.INIT, key).standard_normal(shape, dtype=np.float32)
+            if jitter:
+                noise = generator(seed, Purpose.JITTER, key).standard_normal(shape)
+                drawn = (drawn * (1 + jitter * noise)).astype(np.float32)
             rows, columns = tensor.shape
             tensor.copy_(torch.from_numpy(drawn[:rows, :columns]).mul(std))
 

@@ -15,6 +15,7 @@ class Purpose(IntEnum):
     BASIS = 3
     TABLE = 4
     DROP = 5
+    JITTER = 6
 
 
 def generator(seed: int, purpose: Purpose, *key: int) -> np.random.Generator:

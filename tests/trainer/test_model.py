@@ -181,3 +181,14 @@ def test_tokens_are_counted_over_the_hops_they_take() -> None:
     model.loss(SEQUENCES[:1], [0, 1, 2, 3, 4], crossed)
     t = MODEL.seq
     assert crossed == {(0, 1): 4 * t, (1, 4): 3 * t, (1, 2): t, (2, 3): t, (3, 4): t}
+
+
+def test_jitter_changes_every_drawn_weight_a_little_and_nothing_else() -> None:
+    plain, shaken = pipeline(2), pipeline(2)
+    initialise(shaken, 0, MODEL.layers, jitter=1e-3)
+    for name, weight in named(plain).items():
+        moved = (named(shaken)[name] - weight) / weight
+        if weight.ndim == 1:
+            assert not moved.any()
+        else:
+            assert 0.8e-3 < moved.std() < 1.2e-3, name
