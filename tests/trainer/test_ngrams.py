@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 
@@ -24,7 +25,7 @@ def tokens(train: list[int], held_out: list[int]) -> Tokens:
 
 
 def naive(train: list[int], held_out: list[int]) -> tuple[float, float]:
-    counts, pairs = Counter(train), Counter(zip(train, train[1:], strict=False))
+    counts, pairs = Counter(train), Counter(itertools.pairwise(train))
 
     def unigram(b: int) -> float:
         return (counts[b] + 1) / (len(train) + SIZE)
@@ -35,7 +36,7 @@ def naive(train: list[int], held_out: list[int]) -> tuple[float, float]:
             return unigram(b)
         return (pairs[a, b] + len(after) * unigram(b)) / (sum(after.values()) + len(after))
 
-    asked = list(zip(held_out, held_out[1:], strict=False))
+    asked = list(itertools.pairwise(held_out))
     return (
         -sum(math.log(unigram(b)) for _, b in asked) / len(asked),
         -sum(math.log(bigram(a, b)) for a, b in asked) / len(asked),
