@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,8 @@ SIGMAS = 3.5
 """Of a normal: a right engine is outside for one seed in 2,150."""
 KOLMOGOROV = 1.95
 """Over the root of n: a right engine is outside for one seed in 1,000."""
+EXACT = 1e-6
+"""Relative, for what leaves nothing to chance."""
 ONE_ARM = ""
 
 
@@ -95,7 +97,7 @@ class Bench:
     size: float = 1.0
 
     def scenario(self, name: str, arm: str = ONE_ARM) -> Scenario:
-        return load(FOLDER / f"{name}.yaml").cells[arm]
+        return _cells(name)[arm]
 
     def play(self, name: str, arm: str = ONE_ARM) -> Played:
         """A scenario, or an arm of it."""
@@ -106,6 +108,12 @@ class Bench:
     def count(self, full: int) -> int:
         """Of seeds."""
         return max(10, round(self.size * full))
+
+
+@cache
+def _cells(name: str) -> dict[str, Scenario]:
+    """A file is read once for all of its arms."""
+    return load(FOLDER / f"{name}.yaml").cells
 
 
 def ks_gap(drawn: Sequence[float], cdf: Callable[[float], float]) -> float:

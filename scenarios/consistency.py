@@ -79,6 +79,8 @@ def _work(scenario: Scenario) -> Iterator[Problem]:
             ("work", "micro_batches"),
             f"must divide the {sequences} sequences of an inner step (got {work.micro_batches})",
         )
+    if work.extra_in_flight and work.schedule != "1f1b":
+        yield ("work", "extra_in_flight"), f"is used only with schedule: 1f1b (got {work.schedule})"
     if work.stage_seconds is not None:
         stages = scenario.cluster.stages
         for key in ("forward_s", "backward_s"):

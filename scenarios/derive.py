@@ -34,7 +34,10 @@ def timed_sizes(scenario: Scenario) -> Sizes:
     return Sizes(
         forward_s=forward_s,
         backward_s=backward_s,
+        recompute_s=forward_s if work.recompute else (),
         micro_batches=work.micro_batches,
+        schedule=work.schedule,
+        extra_in_flight=work.extra_in_flight,
         tokens=tokens,
         hop_bytes=tokens * max(map(max, per_token)),
         both_ways_bytes=tuple(tokens * (there + back) for there, back in per_token),

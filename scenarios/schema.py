@@ -24,6 +24,7 @@ from sim.config import (
     Recovery,
     StageSeconds,
 )
+from sim.records import Schedule
 from sim.strict import Strict
 from trainer.config import RECIPE_INNER_STEPS, Method, Model, ModelSpec, Train, shape
 
@@ -41,6 +42,14 @@ class Work(Strict):
         None, ge=1, description="Sequences of a replica's inner step; null: the trained ones."
     )
     micro_batches: int = Field(2, ge=1, description="Parts that flow through the pipeline.")
+    schedule: Schedule = Field(
+        "gpipe",
+        description="gpipe: all forward, then all backward; 1f1b: in turn, S - s in flight.",
+    )
+    extra_in_flight: int = Field(
+        0, ge=0, description="1f1b: micro-batches more in flight for each stage that follows."
+    )
+    recompute: bool = Field(False, description="Activations are computed again, not kept.")
     peak_tflops: float = Field(125.0, gt=0, description="Dense half-precision peak of a worker.")
     utilisation: float = Field(0.4, gt=0, le=1, description="Share of the peak that is reached.")
     stage_seconds: StageSeconds | None = Field(

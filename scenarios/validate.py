@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from scenarios import validation_links, validation_rows
 from scenarios.bench import Bench, Check
-from scenarios.validation_rows import ROWS
 
+ROWS = (*validation_rows.ROWS, *validation_links.ROWS)
 HEAD = ("row", "result", "scenario", "formula", "engine", "tolerance", "from", "verdict")
 PAGE = """# The engine against formulas
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from scenarios.bench import SIGMAS, Bench, Check, Played, ks, ks_gap
+from scenarios.bench import EXACT, SIGMAS, Bench, Check, Played, ks, ks_gap
 from scenarios.derive import job_config
 from sim import theory
 from sim.config import GB, HOUR_S, PerGlobalStep
@@ -17,8 +17,6 @@ from sim.job import Job
 from sim.network import BITS
 from sim.strikes import expected_degraded_share
 
-EXACT = 1e-6
-"""Relative, for what leaves nothing to chance."""
 RENEWAL = "3.5 sigma of the renewal process"
 
 
@@ -146,46 +144,6 @@ def row_12(bench: Bench) -> Iterator[Check]:
     yield Check("12", what, "again", target, float(took_h.mean()), float(SIGMAS * sigma), because)
 
 
-def row_13_to_16(_: Bench) -> Iterator[Check]:
-    """Milliseconds of an inner step of GPipe."""
-    full = Bench()
-    for arm, row, stages, m in (
-        ("s4_m8", "13", 4, 8),
-        ("s4_m16", "13", 4, 16),
-        ("s8_m8", "13", 8, 8),
-    ):
-        run = full.play("pipeline", arm)
-        target = theory.gpipe_s(m, [0.010] * stages) + theory.gpipe_s(m, [0.020] * stages)
-        yield _step_ms(run, row, f"ms a step, S {stages}, m {m}", target)
-        busy = run.slot_share("compute") + run.slot_share("bubble")
-        bubble, share = run.slot_share("bubble") / busy, theory.bubble_share(m, stages)
-        what = f"bubble share, S {stages}, m {m}"
-        yield Check(row, what, "pipeline", share, bubble, EXACT * share, "arithmetic")
-    forward_s, backward_s = [0.010, 0.025, 0.005, 0.015], [0.020, 0.030, 0.050, 0.010]
-    run = full.play("pipeline", "unequal")
-    target = theory.gpipe_s(8, forward_s) + theory.gpipe_s(8, backward_s)
-    yield _step_ms(run, "15", "ms a step, unequal stages, m 8", target)
-    run = full.play("pipeline", "latency")
-    even = theory.gpipe_s(8, [0.010] * 4) + theory.gpipe_s(8, [0.020] * 4)
-    yield _step_ms(run, "16", "ms a step, 5 ms a hop", even + 2 * 3 * 0.005)
-    run = full.play("pipeline", "link")
-    link_s = (
-        run.job.config.sizes.hop_bytes
-        / 8
-        / (run.scenario.network.stages.bandwidth_mbps * 1e6 / BITS)
-    )
-    target = sum(theory.gpipe_s(8, [t, link_s] * 3 + [t]) for t in (0.010, 0.020))
-    yield _step_ms(run, "16", "ms a step, links as stages", target)
-
-
-def _step_ms(run: Played, row: str, what: str, target_s: float) -> Check:
-    """A step of a run in which nothing breaks and the exchange takes no time."""
-    step_ms = 1e3 * run.wall_s / len(run.steps) / run.job.config.inner_steps
-    return Check(
-        row, what, "pipeline", 1e3 * target_s, step_ms, EXACT * 1e3 * target_s, "arithmetic"
-    )
-
-
 def row_21(bench: Bench) -> Iterator[Check]:
     """A common shock at rate z that takes a share q, beside a worker's own rate l."""
     run = bench.play("shocks")
@@ -241,7 +199,6 @@ ROWS: tuple[Callable[[Bench], Iterator[Check]], ...] = (
     row_07,
     row_08,
     row_12,
-    row_13_to_16,
     row_21,
     row_23,
 )

@@ -5,68 +5,94 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim.network import Link
-from sim.records import Sizes
+from sim.records import Schedule, Sizes
 
 Mask = tuple[bool, ...]
 """Live stages of a replica, [S]."""
 
 
-def sweep_s(
-    ready_s: Sequence[float],
-    stage_s: Sequence[float],
-    latency_s: float,
-    transfer_s: float,
-) -> list[float]:
-    """Instants at which the micro-batches leave the last of some stages in a row.
+class Way(NamedTuple):
+    """What a micro-batch takes from a stage to the next one, in one direction."""
 
-    Each stage and each link works on one micro-batch at a time, in order (FIFO). A link is
-    busy for `transfer_s` a micro-batch and delivers `latency_s` later; it works beside the
-    stages, so a slow one is one more stage.
+    latency_s: float = 0.0
+    busy_s: float = 0.0
+    """The link carries one micro-batch at a time for so long, beside the stages."""
+    port_s: float = 0.0
+    """For so long of it, it keeps the sender's NIC, which both directions share."""
 
-    Args:
-        ready_s: instants at which the micro-batches may enter the first stage, ascending.
-        stage_s: seconds of a micro-batch in each stage, in the order they are passed.
+
+def in_flight(schedule: Schedule, stages: int, micro_batches: int, extra: int = 0) -> list[int]:
+    """[S] micro-batches whose backward is to come that a stage holds at most.
+
+    GPipe holds them all. 1F1B (arXiv 2006.09503) holds one and another for every stage that
+    follows, S - s; with `extra` so many more for each of those. One more is eager 1F1B
+    (arXiv 2211.05322), whose latencies overlap.
     """
-    instants = list(ready_s)
-    for position, work_s in enumerate(stage_s):
-        if position:
-            free_s = 0.0
-            for i, instant in enumerate(instants):
-                free_s = max(free_s, instant) + transfer_s
-                instants[i] = free_s + latency_s
-        free_s = 0.0
-        for i, instant in enumerate(instants):
-            free_s = max(free_s, instant) + work_s
-            instants[i] = free_s
-    return instants
+    if schedule == "gpipe":
+        return [micro_batches] * stages
+    following = range(stages - 1, -1, -1)
+    return [min(micro_batches, 1 + after * (1 + extra)) for after in following]
 
 
 def inner_step_s(
     forward_s: Sequence[float],
     backward_s: Sequence[float],
     micro_batches: int,
-    latency_s: float = 0.0,
-    transfer_s: float = 0.0,
+    most: Sequence[int],
+    *,
+    recompute_s: Sequence[float] = (),
+    there: Sequence[Way] = (),
+    back: Sequence[Way] = (),
 ) -> float:
-    """Seconds of a GPipe step: all micro-batches forward, then all backward.
+    """Seconds of a step, by the recursion of who waits for whom.
+
+    A stage runs forward until it holds `most` micro-batches, then a backward and a forward in
+    turn, then the backwards that are left. It begins each as soon as it has done the one before
+    and the micro-batch has arrived. That order is fixed, so nothing that gets slower can make the
+    step shorter. Activations are computed again before a backward, without waiting for the
+    gradient. What a stage sends it sends in the order it was made; links are FIFO.
 
     Args:
-        forward_s, backward_s: seconds of a micro-batch in each live stage, first to last.
-        micro_batches: parts of the batch.
-        latency_s, transfer_s: of one micro-batch over one hop, each way.
-
-    Without links and with equal stages this is (m + S - 1)(f + b).
+        forward_s, backward_s: [L] seconds of a micro-batch in each live stage, first to last.
+        most: [L] micro-batches in flight, see `in_flight`; never more in a later stage.
+        recompute_s: [L] seconds of computing activations again; empty: they are kept.
+        there, back: [L - 1] the hop after each stage, and the way back over it; empty: no time.
     """
-    forward = sweep_s([0.0] * micro_batches, forward_s, latency_s, transfer_s)
-    # GPipe flushes: the last stage turns round only when its last micro-batch is through. Earlier
-    # stages are through by then, so their first backward waits for the gradient alone.
-    turn = [forward[-1]] * micro_batches
-    return sweep_s(turn, list(reversed(backward_s)), latency_s, transfer_s)[-1]
+    last = len(forward_s) - 1
+    again_s = recompute_s or [0.0] * (last + 1)
+    free_s, port_s = [0.0] * (last + 1), [0.0] * (last + 1)  # stages and NICs, of what they began
+    there, back = there or [Way()] * last, back or [Way()] * last
+    there_s, back_s = [0.0] * last, [0.0] * last  # links, of what they were given
+
+    def send(stage: int, made_s: float, way: Way, link_s: list[float], hop: int) -> float:
+        """Instant of arrival."""
+        start_s = max(port_s[stage], made_s)
+        port_s[stage] = start_s + way.port_s
+        link_s[hop] = max(link_s[hop], start_s) + way.busy_s
+        return link_s[hop] + way.latency_s
+
+    gradients: list[list[float]] = [[] for _ in range(last)]  # instants of arrival
+    for i in range(micro_batches + most[0]):
+        for s in range(last, -1, -1):
+            j = i - most[s]
+            if 0 <= j < micro_batches:
+                arrived_s = gradients[s][j] if s < last else 0.0
+                free_s[s] = max(free_s[s] + again_s[s], arrived_s) + backward_s[s]
+                if s:
+                    gradients[s - 1].append(send(s, free_s[s], back[s - 1], back_s, s - 1))
+        if i < micro_batches:
+            arrived_s = 0.0
+            for s in range(last + 1):
+                free_s[s] = max(free_s[s], arrived_s) + forward_s[s]
+                if s < last:
+                    arrived_s = send(s, free_s[s], there[s], there_s, s)
+    return free_s[0]
 
 
 @dataclass
@@ -81,14 +107,18 @@ class StepTimes:
     def of(self, mask: Mask) -> tuple[float, float]:
         """(with links, without links) seconds of an inner step through the live stages."""
         if mask not in self._cache:
-            forward = [f for f, live in zip(self.sizes.forward_s, mask, strict=True) if live]
-            backward = [b for b, live in zip(self.sizes.backward_s, mask, strict=True) if live]
-            m = self.sizes.micro_batches
-            transfer_s = self.hop.transfer_s(self.sizes.hop_bytes / m)
-            self._cache[mask] = (
-                inner_step_s(forward, backward, m, self.hop.latency_s, transfer_s),
-                inner_step_s(forward, backward, m),
+            sizes, m = self.sizes, self.sizes.micro_batches
+            forward = self._live(sizes.forward_s, mask)
+            backward = self._live(sizes.backward_s, mask)
+            again = self._live(sizes.recompute_s, mask)
+            most = in_flight(sizes.schedule, len(forward), m, sizes.extra_in_flight)
+            way = Way(self.hop.latency_s, self.hop.transfer_s(sizes.hop_bytes / m))
+            ways = [way] * (len(forward) - 1)
+            without_s = inner_step_s(forward, backward, m, most, recompute_s=again)
+            with_s = inner_step_s(
+                forward, backward, m, most, recompute_s=again, there=ways, back=ways
             )
+            self._cache[mask] = with_s, without_s
         return self._cache[mask]
 
     def split(self, mask: Mask) -> list[list[float]]:
@@ -102,9 +132,19 @@ class StepTimes:
         return self._split[mask]
 
     def compute_s(self) -> NDArray[np.float64]:
-        """[S] computing seconds of a slot in one inner step: micro-batches x (f + b)."""
-        both = np.add(self.sizes.forward_s, self.sizes.backward_s)
-        return np.asarray(self.sizes.micro_batches * both, dtype=np.float64)
+        """[S] computing seconds of a slot in one inner step: micro-batches x (f + b).
+
+        What is computed again counts, it keeps the worker busy.
+        """
+        each_s = np.add(self.sizes.forward_s, self.sizes.backward_s)
+        if self.sizes.recompute_s:
+            each_s = each_s + self.sizes.recompute_s
+        return np.asarray(self.sizes.micro_batches * each_s, dtype=np.float64)
+
+    @staticmethod
+    def _live(stage_s: Sequence[float], mask: Mask) -> list[float]:
+        """Seconds of a micro-batch in each live stage."""
+        return [each_s for each_s, live in zip(stage_s, mask, strict=False) if live]
 
 
 def hops(mask: Mask) -> list[tuple[int, int]]:

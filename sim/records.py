@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 EventKind = Literal["notice", "gone", "back"]
+Schedule = Literal["gpipe", "1f1b"]
 
 CLASSES = (
     "vacant",
@@ -41,7 +42,12 @@ class Sizes:
     """Seconds of one micro-batch, forward."""
     backward_s: tuple[float, ...]
     """Seconds of one micro-batch, backward."""
+    recompute_s: tuple[float, ...] = ()
+    """Seconds of computing the activations of one micro-batch again; empty: they are kept."""
     micro_batches: int
+    schedule: Schedule = "gpipe"
+    extra_in_flight: int = 0
+    """Under 1F1B, micro-batches more in flight for each stage that follows."""
     tokens: int
     """Tokens of one replica's inner step."""
     hop_bytes: int

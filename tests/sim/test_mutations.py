@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from scenarios import validation_links as links
 from scenarios import validation_rows as rows
 from scenarios.bench import Bench, Check
-from scenarios.validate import checks
-from sim import fate
+from scenarios.validate import ROWS, checks
+from sim import fate, pipeline
 from sim.places import Worker
 from sim.roster import Roster
 from sim.strikes import PublishedRegime
@@ -96,6 +97,29 @@ def unlimited_refill(patch: Patch) -> None:
     patch.setattr(fate, "Refill", lambda at_once: sound(None))
 
 
+def unbounded_flight(patch: Patch) -> None:
+    """1F1B holds as many micro-batches as come."""
+    patch.setattr(pipeline, "in_flight", lambda schedule, stages, m, extra: [m] * stages)
+
+
+def dropped_links(patch: Patch) -> None:
+    """Hops take no time."""
+    sound = pipeline.Way
+    patch.setattr(pipeline, "Way", lambda *given: sound())
+
+
+def gradient_awaited(patch: Patch) -> None:
+    """Activations are computed again only when the gradient is there."""
+    sound = pipeline.inner_step_s
+
+    def later(forward_s: Any, backward_s: Any, *args: Any, recompute_s: Any, **more: Any) -> float:
+        both_s = [sum(pair) for pair in zip(backward_s, recompute_s or backward_s, strict=True)]
+        return sound(forward_s, both_s if recompute_s else backward_s, *args, **more)
+
+    patch.setattr(pipeline, "inner_step_s", later)
+
+
+PIPELINES = links.ROWS
 TABLE: dict[str, tuple[Callable[[Patch], None], Rows, set[str]]] = {
     "double restore": (double_restore, (rows.row_01, rows.row_23), {"1b", "23"}),
     "detection dropped": (dropped_detection, (rows.row_12,), {"12"}),
@@ -103,6 +127,9 @@ TABLE: dict[str, tuple[Callable[[Patch], None], Rows, set[str]]] = {
     "half a shock's share": (half_a_share, (rows.row_21,), {"21"}),
     "life cap ignored": (ignored_cap, (rows.row_01,), {"1c"}),
     "spell counted twice": (spell_counted_twice, (rows.row_02_to_04, rows.row_23), {"4", "23"}),
+    "flight unbounded": (unbounded_flight, PIPELINES, {"16b"}),
+    "links dropped": (dropped_links, PIPELINES, {"16", "16b"}),
+    "gradient awaited": (gradient_awaited, PIPELINES, {"14"}),
     "refill unlimited": (unlimited_refill, (rows.row_02_to_04,), {"3"}),
 }
 
@@ -119,4 +146,4 @@ def test_a_broken_mechanism_turns_its_rows_red(name: str, monkeypatch: Patch) ->
 
 
 def test_the_sound_engine_passes_every_row_at_this_length() -> None:
-    assert red(rows.ROWS) == set()
+    assert red(ROWS) == set()
