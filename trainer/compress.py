@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from trainer.sizes import BLOCK, RUN, Shape, kept_of_chunk
@@ -149,20 +150,36 @@ def _pieces(places: Tensor, most: int) -> list[tuple[Tensor, int]]:
 def largest(chunks: Tensor, keep: int) -> Tensor:
     """Positions of the `keep` largest magnitudes of each chunk, ascending: int64[chunk, keep].
 
-    chunks: float32[chunk, place], finite. Of equal magnitudes the earlier place wins: the key is
-    the magnitude's bits, which order like the number, then the place counted backwards. Without
-    that the winner of a tie would be a property of the machine.
+    chunks: float32[chunk, place], finite. Of equal magnitudes the earlier place wins; without that
+    the winner of a tie would be a property of the machine.
     """
-    length = chunks.shape[1]
-    backwards = torch.arange(RUN - 1, RUN - 1 - length, -1, device=chunks.device)
-    keys = chunks.abs().view(torch.int32).to(torch.int64)
+    sizes = chunks.abs()
+    return _partitioned(sizes.numpy(), keep) if sizes.is_cpu else _top(sizes, keep)
+
+
+def _partitioned(sizes: NDArray[np.float32], keep: int) -> Tensor:
+    """`largest` on the CPU: numpy partitions with vector instructions."""
+    count, length = sizes.shape
+    least = np.partition(sizes, length - keep, axis=1)[:, length - keep, None]
+    chosen = sizes >= least
+    if np.count_nonzero(chosen) > count * keep:  # too many where several are as large as the least
+        for row in np.flatnonzero(chosen.sum(axis=1) > keep):
+            ties = np.flatnonzero(sizes[row] == least[row])
+            above = np.count_nonzero(sizes[row] > least[row])
+            chosen[row, ties[keep - above :]] = False
+    places = np.flatnonzero(chosen).reshape(count, keep)
+    return torch.from_numpy(places - np.arange(count)[:, None] * length)
+
+
+def _top(sizes: Tensor, keep: int) -> Tensor:
+    """`largest` elsewhere: the key is the magnitude's bits, which order like the number, then the
+    place counted backwards."""
+    length = sizes.shape[1]
+    backwards = torch.arange(RUN - 1, RUN - 1 - length, -1, device=sizes.device)
+    keys = sizes.view(torch.int32).to(torch.int64)
     keys.bitwise_left_shift_(POSITION_BITS).bitwise_or_(backwards)
-    if not keys.is_cpu:
-        best = keys.topk(keep, dim=1, sorted=False).values.bitwise_and_(RUN - 1)
-        return (RUN - 1 - best).sort(dim=1).values
-    found = keys.numpy()  # numpy partitions and sorts with vector instructions: four times as fast
-    found.partition(length - keep, axis=1)
-    return torch.from_numpy(np.sort(RUN - 1 - (found[:, length - keep :] & (RUN - 1)), axis=1))
+    best = keys.topk(keep, dim=1, sorted=False).values.bitwise_and_(RUN - 1)
+    return (RUN - 1 - best).sort(dim=1).values
 
 
 def quantise(value: Tensor, tensor: Tensor, tensors: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -176,12 +193,14 @@ def quantise(value: Tensor, tensor: Tensor, tensors: int) -> tuple[Tensor, Tenso
     Returns codes int64[kept], mu float32[tensor], table float32[tensor, 4].
     """
     wide = value.double()
-    mu = _mean(wide, tensor, tensors)
+    count = tensor.bincount(minlength=tensors)
+    mu = _mean(wide, tensor, count)
     off = wide - mu[tensor]
-    step = _mean(off.square(), tensor, tensors).sqrt() * (RANGE_SIGMAS / CODES)
+    step = _mean(off.square(), tensor, count).sqrt() * (RANGE_SIGMAS / CODES)
     scaled = off / torch.where(step > 0, step, torch.inf)[tensor]
     codes = (scaled + CODES // 2).round().clamp(0, CODES - 1).long()
-    table = _mean(off, tensor * CODES + codes, tensors * CODES)
+    entry = tensor * CODES + codes
+    table = _mean(off, entry, entry.bincount(minlength=tensors * CODES))
     return codes, mu.float(), table.view(tensors, CODES).float()
 
 
@@ -190,7 +209,7 @@ def dequantise(codes: Tensor, mu: Tensor, table: Tensor, tensor: Tensor) -> Tens
     return mu[tensor] + table[tensor, codes]
 
 
-def _mean(value: Tensor, bucket: Tensor, buckets: int) -> Tensor:
+def _mean(value: Tensor, bucket: Tensor, count: Tensor) -> Tensor:
     """Mean of the values of each bucket, 0 where there are none: float64[buckets]."""
-    total = value.new_zeros(buckets).index_add_(0, bucket, value)
-    return total / bucket.bincount(minlength=buckets).clamp(min=1)
+    total = value.new_zeros(len(count)).index_add_(0, bucket, value)
+    return total / count.clamp(min=1)

@@ -100,7 +100,8 @@ class SparseLoCo:
         self, stage: int, theta: Tensor, theta_m: Tensor, error: Tensor
     ) -> tuple[Encoded, Tensor]:
         """What one slot sends, and the error feedback it keeps."""
-        held = error * self.method.error_feedback + (theta - theta_m)  # a_m = beta e_m + Delta_m
+        held = error * self.method.error_feedback  # a_m = beta e_m + Delta_m
+        held += theta - theta_m
         sent = self.compressors[stage].encode(held)  # s_m = Q(TopK_chunk(a_m))
         held.index_add_(0, sent.index, sent.value, alpha=-1)  # e_m = a_m - s_m
         return sent, held
