@@ -15,8 +15,8 @@ TEXT_BYTES = 50_000_000
 """Text and tokens of `python-stdlib`; another text of its size takes about as much."""
 INDEX_BYTES = 8
 """A compressor's tables: one int64 a parameter, one a kept value."""
-SELECTION_BYTES = 40
-"""Top-k at work on the largest stage: values, sort keys, their order; a parameter."""
+SELECTION_BYTES = 16
+"""Top-k at work on the largest stage: values, magnitudes, those partitioned, a mask."""
 ALLOCATOR = 0.15
 """Share that glibc's allocator keeps beside what lives."""
 EVALUATION_SEQUENCES = 16

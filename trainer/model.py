@@ -175,13 +175,17 @@ class Pipeline(nn.Module):
         self, sequences: Tensor, live: Sequence[int], crossed: Counter[Hop] | None = None
     ) -> Tensor:
         """Mean nats per predicted token of sequences, int64[batch, time + 1]."""
-        logits = self(sequences[:, :-1], live, crossed)
-        return F.cross_entropy(logits.flatten(0, 1), sequences[:, 1:].flatten())
+        return mean_nats(self(sequences[:, :-1], live, crossed), sequences)
 
     def named(self, stage: int) -> dict[str, nn.Parameter]:
         """The parameters of a stage by name, in the order of its flat vector."""
         tensors = dict(self.stages[stage].named_parameters())
         return {name: tensors[name] for name in self.shapes[stage]}
+
+
+def mean_nats(logits: Tensor, sequences: Tensor) -> Tensor:
+    """Cross-entropy of logits [batch, time, vocab] with what follows, int64[batch, time + 1]."""
+    return F.cross_entropy(logits.flatten(0, 1), sequences[:, 1:].flatten())
 
 
 @torch.no_grad()

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -46,21 +46,25 @@ class NonFiniteLoss(RuntimeError):
 class LocalRound:
     """What one replica did in one global step."""
 
-    stages: int
+    forward_calls: NDArray[np.int64]
+    """int64[S]: how often each stage really ran forward, by its hook."""
+    dropped: NDArray[np.int64]
+    """int64[S]: how often a live stage was left out on purpose."""
     nats: float = 0.0
     """Sum of the losses over the predicted tokens."""
     tokens: int = 0
     """Tokens predicted, each once however many stages it went through."""
     hops: Counter[Hop] = field(default_factory=Counter)
     """Tokens that went over each hop, forward."""
-    forward_calls: NDArray[np.int64] = field(init=False)
-    """int64[S]: how often each stage really ran forward, by its hook."""
-    dropped: NDArray[np.int64] = field(init=False)
-    """int64[S]: how often a live stage was left out on purpose."""
 
-    def __post_init__(self) -> None:
-        self.forward_calls = np.zeros(self.stages, dtype=np.int64)
-        self.dropped = np.zeros(self.stages, dtype=np.int64)
+    @staticmethod
+    def of(stages: int) -> LocalRound:
+        """Nothing yet."""
+        return LocalRound(np.zeros(stages, np.int64), np.zeros(stages, np.int64))
+
+    def with_nats(self, nats: float) -> LocalRound:
+        """What a replica did that went the same way, and its own losses."""
+        return replace(self, nats=nats, hops=self.hops.copy())
 
     def drop(self, live: list[int], stage: int, tokens: int) -> None:
         """Account for an inner step that leaves an inner stage out: the clock knows nothing of it,
@@ -101,7 +105,7 @@ class Replica:
         self._parameters = list(self.pipeline.parameters())
         self.optimizer = self._adamw()
         self.is_bf16 = self._parameters[0].is_cuda
-        self._round = LocalRound(stages)
+        self._round = LocalRound.of(stages)
         for stage, module in enumerate(self.pipeline.stages):
             module.register_forward_hook(self._counter(stage))
 
@@ -132,6 +136,11 @@ class Replica:
 
         return count
 
+    def count_anew(self) -> LocalRound:
+        """Begin a global step: what the forward hooks count from now on."""
+        self._round = LocalRound.of(len(self.pipeline.stages))
+        return self._round
+
     def take(self, index: int, state: ReplicaState, codec: Codec) -> None:
         """Become replica `index`: its parameters and moments are changed in place from now on."""
         self.index, self.state = index, state
@@ -160,7 +169,7 @@ class Replica:
 
         Raises NonFiniteLoss, before the step that would have spoiled the parameters.
         """
-        self._round = LocalRound(len(anchor))
+        self.count_anew()
         with torch.no_grad():
             for flat, theta in zip(self.pipeline.flat, anchor, strict=True):
                 flat.copy_(theta)
@@ -169,7 +178,7 @@ class Replica:
             self._set_learning_rate(learning_rate(self.inner, first + h, self.total))
             sequences, left_out = batch(h), drop(h)
             if left_out in live:
-                self._round.drop(live, left_out, _predicted(sequences))
+                self._round.drop(live, left_out, predicted(sequences))
                 live = [s for s in live if s != left_out]
             what = self._inner_step(sequences, live)
             if what is not None:
@@ -195,9 +204,9 @@ class Replica:
         if not math.isfinite(self._clip()):
             return "gradient"
         self.optimizer.step()
-        predicted = _predicted(sequences)
-        self._round.tokens += predicted
-        self._round.nats += nats * predicted
+        tokens = predicted(sequences)
+        self._round.tokens += tokens
+        self._round.nats += nats * tokens
         return None
 
     def _clip(self) -> float:
@@ -209,6 +218,6 @@ class Replica:
         return norm
 
 
-def _predicted(sequences: Tensor) -> int:
+def predicted(sequences: Tensor) -> int:
     """Tokens that a loss over sequences, int64[batch, time + 1], is about."""
     return sequences.shape[0] * (sequences.shape[1] - 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Literal, NamedTuple
@@ -23,9 +23,13 @@ from trainer.outer import Counts, OuterMethod, outer_method
 from trainer.randomness import Purpose, generator
 from trainer.replica import LocalRound, NonFiniteLoss, Replica
 from trainer.shared import Cutter, Memory, Shipped
+from trainer.side_by_side import SideBySide
 from trainer.state import State, bind, lay_out
 
 CPU = torch.device("cpu")
+SIDE_BY_SIDE_UP_TO_D = 512
+"""Width up to which replicas are trained side by side on a GPU, since one alone leaves it idle.
+Assumed; `benchmarks/gpu.py` measures it."""
 EVALUATION_SEQUENCES = 16
 """Held-out sequences in one forward pass; more of tiny's logits than that leave the cache."""
 
@@ -85,7 +89,7 @@ class Worker:
 
     memory: holds the state, on the CPU, where processes share it; None: the state is made, on a
         given device.
-    links: the codec of each replica.
+    links: the codec of each replica. is_side_by_side: replicas that do the same share products.
     """
 
     def __init__(
@@ -107,6 +111,9 @@ class Worker:
             )
             self.model = Pipeline(shape, stages, link)
             self.replica = Replica(shape, stages, job.train.inner, link, total)
+        self.is_side_by_side = (
+            device.type == "cuda" and shape.d <= SIDE_BY_SIDE_UP_TO_D and not job.train.stage_drop
+        )
         self.links: list[Codec] = [
             of_replica(link, shape, job.method.boundary, r) for r in range(job.replicas)
         ]
@@ -135,20 +142,29 @@ class Worker:
 
     def train(self, told: Directive, replicas: Sequence[int]) -> list[LocalRound]:
         """The inner steps of some replicas. Raises NonFiniteLoss of the first that has one."""
-        rounds = []
+        rounds: dict[int, LocalRound] = {}
+        for alike in self._alike(told, replicas):
+            begun = told.steps[alike[0]], told.index, told.index * self.job.method.inner_steps
+            self.replica.take(alike[0], self.state.replicas[alike[0]], self.links[alike[0]])
+            if len(alike) > 1:
+                states = {r: self.state.replicas[r] for r in alike}
+                batch = partial(self._batch, told.index)
+                done = SideBySide(self.replica).train(self.state.anchor, states, *begun, batch)
+                rounds |= zip(alike, done, strict=True)
+            else:
+                (r,) = alike
+                batch_of = partial(self._batch, told.index, r)
+                drop = partial(self._drop, r, told.index)
+                rounds[r] = self.replica.train(self.state.anchor, *begun, batch_of, drop)
+        return [rounds[r] for r in replicas]
+
+    def _alike(self, told: Directive, replicas: Sequence[int]) -> list[list[int]]:
+        """Replicas that are trained together: each alone, or those with equal steps and codec."""
+        groups: dict[Hashable, list[int]] = {}
         for r in replicas:
-            self.replica.take(r, self.state.replicas[r], self.links[r])
-            rounds.append(
-                self.replica.train(
-                    self.state.anchor,
-                    told.steps[r],
-                    told.index,
-                    told.index * self.job.method.inner_steps,
-                    partial(self._batch, r, told.index),
-                    partial(self._drop, r, told.index),
-                )
-            )
-        return rounds
+            together = (told.steps[r].tobytes(), id(self.links[r]))
+            groups.setdefault(together if self.is_side_by_side else r, []).append(r)
+        return list(groups.values())
 
     def agree(self, sends: NDArray[np.bool_], index: int, stages: Sequence[int]) -> list[Counts]:
         """The outer step of some stages; `state.fresh` is their next anchor.
@@ -200,7 +216,7 @@ class Worker:
         with self.device:
             return outer_method(self.job.method.outer, [self.shapes[stage]])
 
-    def _batch(self, replica: int, global_step: int, inner_step: int) -> Tensor:
+    def _batch(self, global_step: int, replica: int, inner_step: int) -> Tensor:
         sequences = self.job.corpus.batch(
             self.job.train.inner.sequences,
             self._seq,
