@@ -161,17 +161,13 @@ class Trainer:
     def save(self, folder: Path) -> None:
         """Write the state after the last committed global step into an existing, empty folder."""
         self._check_whole()
-        checkpoint.write(folder, self._identity(), self.committed, self._anchor(), self._rest())
+        checkpoint.write(folder, self._identity(), self.committed, self._parts())
 
     def load(self, folder: Path) -> None:
         """Go on from where `save` was called, to the same bits. Raises CheckpointError, and
         then nothing has changed."""
         self.crew.settle()  # else a process would still write to what is loaded
-        self.committed, anchor, rest = checkpoint.read(
-            folder, self._identity(), self._anchor(), self._rest()
-        )
-        for name, tensor in (self._anchor() | self._rest()).items():
-            tensor.copy_(anchor[name] if name in anchor else rest[name])
+        self.committed = checkpoint.read(folder, self._identity(), self._parts())
         self._whole = True
 
     # --- the parts of a global step -----------------------------------------------------------
@@ -255,26 +251,23 @@ class Trainer:
             "tokenizer_sha256": facts["tokenizer_sha256"],
         }
 
-    def _anchor(self) -> dict[str, Tensor]:
-        return {
+    def _parts(self) -> checkpoint.Parts:
+        """All that must be there again: the anchor, each replica's moments, and what the outer
+        method remembers."""
+        anchor = {
             name: tensor.detach()
             for stage in range(len(self.state.anchor))
             for name, tensor in self.model.named(stage).items()
         }
-
-    def _rest(self) -> dict[str, Tensor]:
-        """All else that must be there again: moments, and what the outer method remembers."""
-        moments = {
-            f"replica.{r}/{name}": tensor
+        replicas = {
+            f"replica-{r}": replica.moments(self.worker.shapes)
             for r, replica in enumerate(self.state.replicas)
-            for name, tensor in replica.moments(self.worker.shapes).items()
         }
-        memory = {
-            f"outer/{row}.{stage}": tensor
+        outer = {
+            f"outer-{row}": {f"stage.{stage}": tensor for stage, tensor in enumerate(vectors)}
             for row, vectors in enumerate(self.state.memory)
-            for stage, tensor in enumerate(vectors)
         }
-        return moments | memory
+        return {checkpoint.MODEL: anchor, **replicas, **outer}
 
 
 def _copy(vectors: Sequence[Tensor], new: Sequence[Tensor]) -> None:

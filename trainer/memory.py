@@ -30,8 +30,8 @@ def memory_bytes(
 
     Shared by all processes: text; parameters, of each replica, the anchor and the next anchor;
     adam; outer, what the outer method remembers. In every process: program; tables of the codec
-    and of top-k; gradients of one replica; work, its activations, or the outer step if that takes
-    more.
+    and of top-k; gradients of one replica; work, its activations, or the outer step or a checkpoint
+    if that takes more.
     """
     model = train.shape()
     each = FP32_BYTES * sum(parameters(model, stages, method.boundary))
@@ -40,10 +40,12 @@ def memory_bytes(
         "adam": 2 * replicas * each,
         "outer": _outer_bytes(method, replicas, each),
     }
+    work = _work_bytes(train, method, replicas, stages)
+    saved = 2 * each  # a replica's moments, copied to be written; by the process that holds the run
     own = {
         "tables": processes * _table_bytes(model, method, stages),
         "gradients": processes * each,
-        "work": processes * _work_bytes(train, method, replicas, stages),
+        "work": (processes - 1) * work + max(work, saved),
     }
     return {
         "program": processes * PROGRAM_BYTES,

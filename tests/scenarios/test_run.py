@@ -192,7 +192,7 @@ def test_a_broken_checkpoint_falls_back_to_the_one_before(small: Small, tmp_path
     run = the_run(small("per_global_step"), tmp_path / "runs")
     expected = execute(run, quiet)
     newest = sorted(run.folder.checkpoints.iterdir())[-1]
-    state = newest / "state.safetensors"
+    state = newest / "replica-0.safetensors"
     state.write_bytes(state.read_bytes()[:-7] + b"garbage")
     told: list[str] = []
     assert execute(run, told.append) == expected

@@ -31,8 +31,11 @@ JOINS = {2: [[0, 0, 0, 0], [0, 2, 0, 0]]}
 
 
 def everything(trainer: Trainer) -> dict[str, bytes]:
-    tensors = trainer._anchor() | trainer._rest()
-    return {name: tensor.contiguous().numpy().tobytes() for name, tensor in tensors.items()}
+    return {
+        f"{part}/{name}": tensor.contiguous().numpy().tobytes()
+        for part, tensors in trainer._parts().items()
+        for name, tensor in tensors.items()
+    }
 
 
 @pytest.mark.parametrize("outer", [SparseLoCo(), Average(name="average")])
@@ -70,7 +73,10 @@ def test_the_anchor_is_saved_by_plain_names(
     trainer.save(tmp_path)
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "model.safetensors",
-        "state.safetensors",
+        "outer-0.safetensors",
+        "outer-1.safetensors",
+        "replica-0.safetensors",
+        "replica-1.safetensors",
         "trainer.json",
     ]
     saved = load_file(tmp_path / "model.safetensors")
@@ -142,15 +148,15 @@ def reshape(folder: Path) -> None:
 
 
 def drop(folder: Path) -> None:
-    tensors = load_file(folder / "state.safetensors")
-    del tensors["outer/1.2"]
-    save_file(tensors, folder / "state.safetensors")
-    vouch(folder, "state.safetensors")
+    tensors = load_file(folder / "outer-1.safetensors")
+    del tensors["stage.2"]
+    save_file(tensors, folder / "outer-1.safetensors")
+    vouch(folder, "outer-1.safetensors")
 
 
 def garble(folder: Path) -> None:
-    (folder / "state.safetensors").write_bytes(b"not tensors")
-    vouch(folder, "state.safetensors")
+    (folder / "outer-1.safetensors").write_bytes(b"not tensors")
+    vouch(folder, "outer-1.safetensors")
 
 
 TAMPERING: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -164,9 +170,9 @@ TAMPERING: dict[str, tuple[Callable[[Path], object], str]] = {
     "too far": (lambda f: edit(f / "trainer.json", committed=7), "committed is 7"),
     "text": (lambda f: edit(f / "trainer.json", committed="1"), "committed is '1'"),
     "model bit": (lambda f: flip(f / "model.safetensors"), "model.* is not the file"),
-    "state bit": (lambda f: flip(f / "state.safetensors"), "state.* is not the file"),
-    "shape": (reshape, "norm is torch.float32"),
-    "missing": (drop, r"lacks or has too many of \['outer/1.2'\]"),
+    "state bit": (lambda f: flip(f / "outer-1.safetensors"), "outer-1.* is not the file"),
+    "shape": (reshape, "norm is F32\\[17\\], not F32"),
+    "missing": (drop, r"lacks or has too many of \['stage.2'\]"),
     "garbage": (garble, "is not safetensors"),
 }
 
