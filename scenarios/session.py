@@ -82,7 +82,7 @@ class Session:
                 continue
             tell(f"{run.cell}: goes on after global step {done - 1}")
             return Session(run, expected, trainer, rows[:done], done, key, processes)
-        return Session(run, expected, make_trainer(run.scenario), [], 0, "", processes)
+        return Session(run, expected, trainer, [], 0, "", processes)
 
     def __enter__(self) -> Session:
         kept = "".join(dumps(row) + "\n" for row in self.rows)
