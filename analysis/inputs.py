@@ -9,11 +9,14 @@ from typing import Any
 from analysis import numbers
 from analysis.load import Run
 
+LISTED = "listed"
+"""What a row of the catalogue tells, with its date and source."""
 PROVENANCE = {
     "work": "assumed",
     "pools": "assumed",
     "network": "assumed",
     "outages": "assumed",
+    "catalogue": LISTED,
 }
 """Blocks whose values are taken on trust; the others are choices of the experiment."""
 CHOSEN = "chosen"
@@ -57,8 +60,28 @@ def scenario_inputs(runs: Sequence[Run]) -> tuple[list[Input], Differing]:
     every = [dict(_scenario(run.scenario)) for run in told]
     same, differing = _split(every)
     kind = {key: PROVENANCE.get(key.partition(".")[0], CHOSEN) for key in same}
+    kind |= dict.fromkeys(set.intersection(*(set(_listed(r.scenario)) for r in told)), LISTED)
     inputs = [Input(key, value, kind[key]) for key, value in same.items()]
     return inputs[:MOST_ROWS], Differing(tuple(r.cell for r in told), tuple(differing.items()))
+
+
+def _listed(scenario: Mapping[str, Any]) -> Iterator[str]:
+    """Keys of pools and work whose value is that of the catalogue's row."""
+    rows = scenario.get("catalogue") or {}
+    for name, pool in (scenario.get("pools") or {}).items():
+        if not isinstance(pool, Mapping) or not pool.get("instance"):
+            continue
+        row = (rows.get("instances") or {}).get(pool["instance"]) or {}
+        for key, its in (
+            ("usd_per_h", f"{pool.get('market')}_usd_per_h"),
+            ("notice_s", "notice_s"),
+        ):
+            if pool.get(key) is not None and pool[key] == row.get(its):
+                yield f"pools.{name}.{key}"
+    work = scenario.get("work") or {}
+    device = (rows.get("devices") or {}).get(work.get("device"))
+    if device is not None and work.get("peak_tflops") == work.get("gpus") * device["dense_tflops"]:
+        yield "work.peak_tflops"
 
 
 def _scenario(scenario: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis import numbers
-from analysis.folders import Listing, find
+from analysis.folders import Listing, find, read_json
 
 Summary = Mapping[str, Any]
 
@@ -55,6 +55,10 @@ def labels(listing: Listing) -> tuple[str, ...]:
     found = dict.fromkeys(e.summary["label"] for e in listing.entries if e.summary["label"])
     if any(e.summary.get("proxy") is True for e in listing.entries):
         found["proxy: another model is timed"] = None
+    for entry in listing.entries:
+        told = entry.path / "env.json"
+        if told.is_file():
+            found |= dict.fromkeys(map(str, read_json(told).get("stale_prices") or ()))
     return tuple(found)
 
 

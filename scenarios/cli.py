@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -134,7 +135,7 @@ def preview(planned: Any, jobs: int, out: Path, as_json: bool) -> None:
     from scenarios import preview as p
 
     told = {
-        cell: p.scenario_numbers(planned.runs[folder].scenario)
+        cell: p.scenario_numbers(planned.runs[folder].scenario, date.today())
         for cell, folder in planned.cells.items()
     }
     training = p.training_time(planned, jobs, out)
@@ -167,7 +168,8 @@ def check(
     from scenarios.study import SINGLE
 
     for cell, scenario in loaded.cells.items():
-        say("\n".join(p.in_words(cell or SINGLE, p.scenario_numbers(scenario))))
+        told = p.scenario_numbers(scenario, date.today())
+        say("\n".join(p.in_words(cell or SINGLE, told)))
 
 
 @app.command(epilog=EPILOG)

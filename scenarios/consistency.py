@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from scenarios.catalogue.prices import devices, machines, unknown, wrong_with
 from sim.config import LAW_KEYS, LOSS_KEYS, PerGlobalStep, Pool, PoolOutages, Script
 from sim.durations import law
 from sim.strikes import allowed_stages
@@ -30,6 +31,7 @@ def inconsistencies(scenario: Scenario) -> Iterator[Problem]:
     """Every (location, message); none in a scenario that can run."""
     yield from _model(scenario)
     yield from _work(scenario)
+    yield from _catalogue(scenario)
     yield from _pools(scenario)
     yield from _weak_replicas(scenario)
     outages = scenario.outages
@@ -90,6 +92,25 @@ def _work(scenario: Scenario) -> Iterator[Problem]:
                     ("work", "stage_seconds", key),
                     f"must be one number or {stages}, one a stage (got {len(given)})",
                 )
+
+
+def _catalogue(scenario: Scenario) -> Iterator[Problem]:
+    """Names that no row has, and pools that do not say which device a step is timed on."""
+    rows, work = scenario.catalogue, scenario.work
+    for name, pool in scenario.pools.items():
+        for key, message in wrong_with(pool, rows):
+            yield ("pools", name, key), message
+    told = {"device", "peak_tflops", "stage_seconds"} & work.model_fields_set
+    found = machines(scenario.pools, rows)
+    if len(found) > 1 and not told:
+        each = ", ".join(f"{gpus} x {device}" for device, gpus in sorted(found))
+        yield (
+            ("work",),
+            f"the pools' instances differ ({each}): say work.device or work.peak_tflops",
+        )
+    device = work.device or next(iter(found))[0] if len(found) == 1 else work.device
+    if device is not None and rows.device(device) is None:
+        yield ("work", "device"), unknown(device, {**devices(), **rows.devices})
 
 
 def _pools(scenario: Scenario) -> Iterator[Problem]:

@@ -83,7 +83,12 @@ def no_failure(scenario: Scenario) -> Scenario:
     that all arms of a study share the run and a jittered run without failures shows the noise.
     """
     pools = {
-        name: Pool(workers=pool.workers, usd_per_h=pool.usd_per_h)
+        name: Pool(
+            workers=pool.workers,
+            instance=pool.instance,
+            market=pool.market,
+            usd_per_h=pool.usd_per_h,
+        )
         for name, pool in scenario.pools.items()
     }
     changes: dict[str, Any] = {

@@ -6,7 +6,11 @@ import importlib.metadata
 import os
 import platform
 import sys
+from datetime import date
 from typing import TYPE_CHECKING, Any
+
+from scenarios.catalogue.prices import stale
+from scenarios.schema import Scenario
 
 if TYPE_CHECKING:
     from trainer.loop import Trainer
@@ -14,9 +18,11 @@ if TYPE_CHECKING:
 PACKAGES = ("stageout", "simpy", "numpy", "torch", "tokenizers", "safetensors", "pyarrow")
 
 
-def environment(trainer: Trainer | None) -> dict[str, Any]:
-    """Versions and machine; with a trainer its device, threads and corpus as well."""
+def environment(scenario: Scenario, trainer: Trainer | None, today: date) -> dict[str, Any]:
+    """Date, versions and machine; with a trainer its device, threads and corpus as well."""
     found: dict[str, Any] = {
+        "date": today.isoformat(),
+        "stale_prices": stale(scenario.pools, scenario.catalogue, today),
         "python": sys.version,
         "platform": platform.platform(),
         "cpus": os.cpu_count(),

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from scenarios.catalogue.files import inline
 from scenarios.explain import explain
 from scenarios.layers import Layer, merge
 from scenarios.problems import Mark, Problem, ScenarioError, got
@@ -59,6 +60,7 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Loaded:
     layer = Layer(root, Scenario, NOT_ON_THE_COMMAND_LINE)
     for text in overrides:
         problems += _override(layer, text)
+    problems += inline(root, file.parent)
     fill_tags(root, Scenario)
     scenario, found = _validate(root)
     cells, of_arms = _cells(root, {(p.key, p.message) for p in found})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+from scenarios.catalogue.prices import stale
 from scenarios.derive import job_config
 from scenarios.memory import machine_bytes, needed_bytes
 from scenarios.schema import Scenario
@@ -21,7 +23,7 @@ MOST_SIMULATED = 1000
 """A preview simulates this many global steps at most and scales the rest."""
 
 
-def scenario_numbers(scenario: Scenario) -> dict[str, Any]:
+def scenario_numbers(scenario: Scenario, today: date) -> dict[str, Any]:
     """Derived numbers of one scenario; hours and dollars are simulated from its inputs."""
     job = Job(job_config(scenario.model_copy(update={"global_steps": simulated_steps(scenario)})))
     sizes, model = job.config.sizes, scenario.timed_model()
@@ -58,6 +60,7 @@ def scenario_numbers(scenario: Scenario) -> dict[str, Any]:
         },
         "expected": expected(scenario),
         "simulated": simulated(scenario, job),
+        "stale_prices": stale(scenario.pools, scenario.catalogue, today),
     }
 
 
@@ -153,6 +156,7 @@ def in_words(cell: str, n: dict[str, Any]) -> list[str]:
         f"{simulated_run['outages']:.0f} outages, degraded share "
         f"{simulated_run['degraded_share']:.2%} (this seed)"
     )
+    lines += [f"  caution            {text}" for text in n["stale_prices"]]
     return lines
 
 

@@ -12,6 +12,7 @@ from pydantic import (
 )
 
 from scenarios.catalogue import with_regime
+from scenarios.catalogue.prices import Catalogue, machines, with_instance
 from scenarios.consistency import Problem, inconsistencies
 from sim.config import (
     Cluster,
@@ -50,11 +51,36 @@ class Work(Strict):
         0, ge=0, description="1f1b: micro-batches more in flight for each stage that follows."
     )
     recompute: bool = Field(False, description="Activations are computed again, not kept.")
-    peak_tflops: float = Field(125.0, gt=0, description="Dense half-precision peak of a worker.")
+    device: Name | None = Field(
+        None, description="In the catalogue; null: that of the pools' instances, if they agree."
+    )
+    gpus: int | None = Field(
+        None, ge=1, description="Devices of a worker; null: those of its instance, else one."
+    )
+    peak_tflops: float = Field(
+        125.0, gt=0, description="Dense half-precision peak of a worker; by default its devices'."
+    )
     utilisation: float = Field(0.4, gt=0, le=1, description="Share of the peak that is reached.")
     stage_seconds: StageSeconds | None = Field(
         None, description="Seconds a micro-batch, instead of FLOPs / (peak x utilisation)."
     )
+
+
+def with_device(work: Work, catalogue: Catalogue, of_pools: set[tuple[str, int]]) -> Work:
+    """The work with device, number and peak of its workers where it tells none itself.
+
+    of_pools: (device, how many) of the pools' instances; only where they agree they say anything.
+    """
+    its = next(iter(of_pools)) if len(of_pools) == 1 else (None, 1)
+    device = work.device or its[0]
+    row = catalogue.device(device) if device is not None else None
+    if row is None:
+        return work
+    gpus = work.gpus or its[1]
+    told: dict[str, Any] = {"device": device, "gpus": gpus}
+    if "peak_tflops" not in work.model_fields_set:
+        told["peak_tflops"] = gpus * row.dense_tflops
+    return work.model_copy(update=told)
 
 
 class Sweep(Strict):
@@ -83,6 +109,9 @@ class Scenario(Strict):
         default_factory=lambda: {DEFAULT_POOL: Pool()}, description="Workers by pool."
     )
     network: Network = Field(default_factory=Network, description="How they talk.")
+    catalogue: Catalogue = Field(
+        default_factory=Catalogue, description="Prices and devices of one's own."
+    )
     expect: dict[str, str] = Field(
         default_factory=dict, description="Summary key -> bound such as '< 0.02'; else exit 3."
     )
@@ -137,6 +166,18 @@ class Scenario(Strict):
         if not isinstance(info.data.get("outages"), PoolOutages):
             return pools
         return {name: with_regime(pool) for name, pool in pools.items()}
+
+    @model_validator(mode="after")
+    def _of_the_catalogue(self) -> Scenario:
+        """What the rows of the catalogue say of pools and devices becomes the scenario's own."""
+        rows = self.catalogue
+        pools = {name: with_instance(pool, rows) for name, pool in self.pools.items()}
+        work = with_device(self.work, rows, machines(pools, rows))
+        names = {pool.instance for pool in pools.values() if pool.instance is not None}
+        told = {"pools": pools, "work": work, "catalogue": rows.with_used(names, work.device)}
+        for key, value in told.items():
+            object.__setattr__(self, key, value)  # it is frozen
+        return self
 
     @model_validator(mode="after")
     def _fits_together(self) -> Scenario:

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TextIO, TypeVar
@@ -157,7 +158,7 @@ class Session:
     def write_environment(self) -> None:
         """env.json: versions, machine, corpus, measured times of this execution."""
         path = self.run.folder.path / "env.json"
-        told = environment(self.trainer) | {
+        told = environment(self.run.scenario, self.trainer, date.today()) | {
             "trained_from": self.done,
             "measured_s": {key: round(value, 3) for key, value in self.spent_s.items()},
             "process_s": round(self._process_s, 3),

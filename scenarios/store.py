@@ -29,8 +29,11 @@ class StoreError(Exception):
 
 
 def fingerprint(scenario: Scenario) -> str:
-    """Hash of all that decides what a run does: the scenario and the text it learns from."""
-    told = scenario.model_dump(exclude={"name", "expect", "sweep"})
+    """Hash of all that decides what a run does: the scenario and the text it learns from.
+
+    What the catalogue says has become price, notice and peak of the pools and the work.
+    """
+    told = scenario.model_dump(exclude={"name", "expect", "sweep", "catalogue"})
     if scenario.train is not None:
         for key in ("path", "held_out"):
             told["train"]["data"].pop(key, None)

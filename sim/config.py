@@ -19,6 +19,7 @@ LOSS_KEYS = ("up_h", "life_cap_h", "shocks")
 LAW_KEYS = (*LOSS_KEYS, "outage_h", "refill_at_once")
 """Keys of a pool that only `outages.kind: pools` reads."""
 RegimeName = Literal["owned", "calm-spot", "ordinary-spot", "hostile-spot", "starved", "volunteer"]
+Market = Literal["spot", "on_demand", "reserved"]
 PolicyName = Literal["skip", "idle", "wait"]
 
 
@@ -49,6 +50,12 @@ class Pool(Strict):
 
     workers: int | None = Field(
         None, ge=0, le=1_000_000, description="Machines; null: one a slot. More than slots: spares."
+    )
+    instance: Name | None = Field(
+        None, description="A worker's machine in the catalogue: its price, notice and devices."
+    )
+    market: Market | None = Field(
+        None, description="Which of the instance's prices; null: on_demand."
     )
     usd_per_h: float = Field(0.0, ge=0, description="Price of a worker-hour, back to gone.")
     regime: RegimeName | None = Field(

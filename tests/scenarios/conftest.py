@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from scenarios.load import Loaded, load
+from scenarios.load import Loaded, dump, load
+from scenarios.schema import Scenario
 
 TEXT = "\n".join(
     f"{i} replicas agree on stage {i % 7}; worker {i * i % 101} is {'gone' if i % 3 else 'back'}."
@@ -68,5 +69,23 @@ def small(tmp_path: Path) -> Callable[..., Loaded]:
         file.write_text(f"{SMALL}{OUTAGES[outages]}\n")
         pool = [POOL] if outages == "pools" else []
         return load(file, [*pool, *overrides])
+
+    return make
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[..., Scenario]:
+    """A scenario of one pool, with price files beside it; what is dumped loads back equal."""
+
+    def make(pool: str, *lines: str, **files: str) -> Scenario:
+        for name, text in files.items():
+            (tmp_path / name.replace("_", ".")).write_text(text, encoding="utf-8")
+        text = "\n".join(("name: a", "train: null", f"pools: {{p: {pool}}}", *lines, ""))
+        (tmp_path / "s.yaml").write_text(text, encoding="utf-8")
+        scenario = load(tmp_path / "s.yaml").scenario
+        (tmp_path / "sub").mkdir(exist_ok=True)  # where no price file lies
+        (tmp_path / "sub" / "again.yaml").write_text(dump(scenario), encoding="utf-8")
+        assert load(tmp_path / "sub" / "again.yaml").scenario == scenario
+        return scenario
 
     return make
