@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from scenarios.catalogue.prices import devices, machines, unknown, wrong_with
-from sim.config import LAW_KEYS, LOSS_KEYS, PerGlobalStep, Pool, PoolOutages, Script
+from sim.config import LAW_KEYS, LOSS_KEYS, PerGlobalStep, Pool, PoolOutages, Ring, Script
 from sim.durations import law
 from sim.strikes import allowed_stages
 from trainer.sizes import layers_per_stage
@@ -34,6 +34,11 @@ def inconsistencies(scenario: Scenario) -> Iterator[Problem]:
     yield from _catalogue(scenario)
     yield from _pools(scenario)
     yield from _weak_replicas(scenario)
+    if isinstance(scenario.network.replicas, Ring) and scenario.method.outer.name == "sparseloco":
+        yield (
+            ("network", "replicas", "via"),
+            "a ring adds dense updates, sparseloco's are sparse: use allgather or store",
+        )
     outages = scenario.outages
     if isinstance(outages, PerGlobalStep):
         try:

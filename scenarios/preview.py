@@ -6,6 +6,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from scenarios.catalogue.prices import stale
 from scenarios.derive import job_config
 from scenarios.memory import machine_bytes, needed_bytes
@@ -32,14 +34,15 @@ def scenario_numbers(scenario: Scenario, today: date) -> dict[str, Any]:
     round_tokens = job.R * job.config.inner_steps * sizes.tokens
     workers = sum(pool.workers or 0 for pool in job.config.pools.values())
     usd_per_s = sum((p.workers or 0) * p.usd_per_h for p in job.config.pools.values()) / HOUR_S
+    everybody = np.ones((job.R, job.S), dtype=np.bool_)
     healthy_bytes = {
         "hop": sizes.hop_bytes,
         "boundary": sizes.both_ways(range(job.R)) * len(hops(full)) * job.config.inner_steps,
-        "sync": job.R * job.R * sum(sizes.update_bytes),
+        "sync": job.terms.via.nbytes(everybody, everybody, sizes.update_bytes),
     }
     healthy_usd = job.healthy_s * usd_per_s + (
         healthy_bytes["boundary"] * job.links.hop.usd_per_byte
-        + healthy_bytes["sync"] * job.links.up.usd_per_byte
+        + healthy_bytes["sync"] * job.terms.via.usd_per_byte
     )
     return {
         "workers": workers,

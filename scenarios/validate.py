@@ -20,6 +20,10 @@ for fewer than one seed in a thousand; *arithmetic* leaves nothing to chance. Fo
 formula is a distance of 0. That a row can fail is tested too: mechanisms broken on purpose turn
 the rows red that are named for them (`tests/sim/test_mutations.py`).
 
+Row 24 plays the rounds of Covenant-72B (arXiv 2603.08163). Its stated payload and limits, 110 Mb/s
+up and 500 down, make an exchange of 749 s; the published 70 s would take 4.5 Gb/s each way. The
+two do not fit together, so nothing is calibrated to either.
+
 {table}
 
 {verdict}

@@ -1,4 +1,4 @@
-"""Rows 13 to 16b of docs/validation.md: schedules and links."""
+"""Rows 13 to 18 and 24 of docs/validation.md: schedules, links, exchanges."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from scenarios.bench import EXACT, Bench, Check, Played
 from sim import theory
+from sim.config import GB
 from sim.network import BITS
 
 FORWARD_S, BACKWARD_S = 0.010, 0.020
@@ -61,4 +62,47 @@ def step_ms(run: Played, row: str, what: str, target_s: float) -> Check:
     return Check(row, f"ms a step, {what}", name, target, value, EXACT * target, "arithmetic")
 
 
-ROWS: tuple[Callable[[Bench], Iterator[Check]], ...] = (rows_13_and_14, rows_15_and_16, row_16b)
+def rows_17_and_18(_: Bench) -> Iterator[Check]:
+    """Seconds of an exchange among 8 workers, 10 Gb/s and 1 ms apart."""
+    for row, via, formula, gigabytes in (
+        ("17", "ring", theory.ring_all_reduce_s, 1.0),
+        ("18", "allgather", theory.all_gather_s, 0.01),
+    ):
+        run = Bench().play("exchange", via)
+        target = formula(8, gigabytes * GB, 1.25e9, 0.001)
+        what = f"s of {'an' if via == 'allgather' else 'a'} {via}, {gigabytes:g} GB each"
+        yield _exchange_s(run, row, what, target)
+
+
+def row_24(_: Bench) -> Iterator[Check]:
+    """A published round: its exchange by arithmetic, and the share of time left to compute."""
+    run = Bench().play("round_72b", "stated")
+    bits = BITS * theory.sparseloco_bytes(72.7e9, density=1 / 64, index_bits=12, value_bits=2)
+    target = bits / 110e6 + 19 * bits / 500e6
+    what = "s of an exchange, 72B, 20 peers, 110/500 Mb/s"
+    # edge chunks keep at least one value, and tables of codes travel too
+    tolerance, because = 1e-3 * target, "the model's shape is assumed"
+    yield Check("24", what, run.scenario.name, target, _synced_s(run), tolerance, because)
+    run = Bench().play("round_72b", "published")
+    share = theory.compute_share(20 * 60.0, 70.0)
+    what, value = "computing share, 20 min + 70 s", run.slot_share("compute")
+    yield Check("24", what, run.scenario.name, share, value, EXACT * share, "arithmetic")
+
+
+def _synced_s(run: Played) -> float:
+    """Seconds of a round in which a slot exchanges."""
+    return run.slot_share("sync") * run.wall_s / len(run.steps)
+
+
+def _exchange_s(run: Played, row: str, what: str, target: float) -> Check:
+    tolerance = EXACT * target
+    return Check(row, what, run.scenario.name, target, _synced_s(run), tolerance, "arithmetic")
+
+
+ROWS: tuple[Callable[[Bench], Iterator[Check]], ...] = (
+    rows_13_and_14,
+    rows_15_and_16,
+    row_16b,
+    rows_17_and_18,
+    row_24,
+)

@@ -188,10 +188,33 @@ class StageNetwork(Strict):
     usd_per_gb: float = Field(0.0, ge=0, description="Egress price of a gigabyte (1e9 bytes).")
 
 
-class ReplicaNetwork(Strict):
-    """How replicas exchange updates."""
+class ByStore(Strict):
+    """Every slot uploads its update to the object store and fetches those of the others."""
 
-    via: Literal["store"] = Field("store", description="store: upload, then download the others.")
+    via: Literal["store"] = "store"
+
+
+class Peers(Strict):
+    """The way from a slot to the same stage of another replica."""
+
+    bandwidth_mbps: float = Field(1000.0, gt=0, description="Megabits a second, each way.")
+    latency_ms: float = Field(30.0, ge=0, description="Added to every transfer.")
+    usd_per_gb: float = Field(0.0, ge=0, description="Egress price of a gigabyte (1e9 bytes).")
+
+
+class Ring(Peers):
+    """Ring all-reduce: updates are added on the way; they must be dense."""
+
+    via: Literal["ring"]
+
+
+class AllGather(Peers):
+    """Every slot gets every update from the slot that made it."""
+
+    via: Literal["allgather"]
+
+
+ReplicaNetwork = Annotated[ByStore | Ring | AllGather, Field(discriminator="via")]
 
 
 class StoreNetwork(Strict):
@@ -207,7 +230,7 @@ class Network(Strict):
     """Links by class."""
 
     stages: StageNetwork = Field(default_factory=StageNetwork, description="Between stages.")
-    replicas: ReplicaNetwork = Field(default_factory=ReplicaNetwork, description="Exchange.")
+    replicas: ReplicaNetwork = Field(default_factory=ByStore, description="Exchange.")
     store: StoreNetwork = Field(default_factory=StoreNetwork, description="Object store.")
 
 

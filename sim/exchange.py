@@ -1,8 +1,8 @@
-"""The exchange that ends a round: who sends, who fetches, how long it takes. Pure."""
+"""The exchange that ends a round: who sends, who receives, how long it takes. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +13,25 @@ from sim.terms import Terms
 
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    """Through a store: every slot uploads its update and fetches those of the other replicas.
+    """From `start_s` on every slot receives; the slowest ends the round.
 
-    sends: bool [R, S] complete uploads. downloads: int [R, S] updates that the slot fetches.
-    Slots have uploaded by `start_s`; each fetches from then on, and the slowest ends the round.
+    slot_s: [R, S] seconds until a slot has received all. sends: bool [R, S] updates that are in
+    the aggregate. nbytes: of all of it, uploads included.
     """
 
     start_s: float
-    download_s: float
+    slot_s: NDArray[np.float64]
     sends: NDArray[np.bool_]
-    downloads: NDArray[np.int64]
+    nbytes: int
+    seconds: float
 
     @property
     def end_s(self) -> float:
-        return self.start_s + self.download_s
+        return self.start_s + self.seconds
 
     def at(self, start_s: float) -> Exchange:
         """The same exchange at another time."""
-        return Exchange(start_s, self.download_s, self.sends, self.downloads)
+        return replace(self, start_s=start_s)
 
     @staticmethod
     def begin(
@@ -38,15 +39,16 @@ class Exchange:
     ) -> Exchange:
         """The exchange as it stands at its start (rules 3 and 4).
 
-        A slot that is lost later, in the download, belongs to the next round: it counts as here.
+        A slot that is lost later, in the exchange, belongs to the next round: it counts as here.
 
         Args:
-            joined: [R, S] slots that are present, and fetch.
+            joined: [R, S] slots that are present, and receive.
         """
         sends = np.ones((terms.replicas, terms.stages), dtype=np.bool_)
         for plan, rows in replicas.parts():
-            sends[rows] = plan.sends()
+            sends[rows] = plan.sends(start_s)
         sends.flags.writeable = False
-        downloads = (sends.sum(axis=0) - sends) * joined
-        largest = int((downloads * np.asarray(terms.sizes.update_bytes)).max())
-        return Exchange(start_s, terms.links.down.seconds(largest), sends, downloads)
+        update_bytes = terms.sizes.update_bytes
+        slot_s = terms.via.seconds(sends, joined, update_bytes)
+        nbytes = terms.via.nbytes(sends, joined, update_bytes)
+        return Exchange(start_s, slot_s, sends, nbytes, float(slot_s.max()))

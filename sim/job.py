@@ -28,6 +28,7 @@ from sim.roster import Roster
 from sim.script import told_in_seconds, told_in_steps
 from sim.strikes import PublishedRegime, Strikes
 from sim.terms import Terms
+from sim.via import via
 
 LONGEST_ROUND_S = 365 * 86_400.0
 MOST_LOSSES = 10_000
@@ -68,6 +69,7 @@ class Job:
             inner_steps=config.inner_steps,
             sizes=config.sizes,
             links=self.links,
+            via=via(config.network),
             times=self.times,
             policies=config.recovery.policies(),
             pools=config.pools,
@@ -83,7 +85,7 @@ class Job:
         self._joiners: dict[Place, Worker] = {}
         self._no_joins = np.zeros((self.R, self.S), dtype=np.int8)
         self._no_joins.flags.writeable = False
-        self._download: Exchange | None = None
+        self._last_exchange: Exchange | None = None
         self._losses: list[Event] = []
         self._heard_losses = 0
         self._committed: list[GlobalStep] = []
@@ -219,8 +221,8 @@ class Job:
         while True:
             self._take_losses(is_training=True)
             until_s = self.replicas.release_s()
-            if self._download is not None and self._is_calm():
-                until_s += self._download.download_s  # one timeout while nothing happens
+            if self._last_exchange is not None and self._is_calm():
+                until_s += self._last_exchange.seconds  # one timeout while nothing happens
             resumes_s = [self._resume_s(r) for r in self.replicas.waiting]
             yield from self._bell.sleep(min([until_s, *resumes_s]))
             self._resume_waiting()
@@ -259,11 +261,11 @@ class Job:
         self.replicas.begin(self._env.now, self.roster)
 
     def _exchange(self, start_s: float) -> Process:
-        if self._download is not None and self._is_calm():
-            exchange = self._download.at(start_s)
+        if self._last_exchange is not None and self._is_calm():
+            exchange = self._last_exchange.at(start_s)
         else:
             exchange = Exchange.begin(start_s, self.terms, self.replicas, self.roster.joined)
-        self._download = exchange
+        self._last_exchange = exchange
         while self._env.now < exchange.end_s:
             self._take_losses(is_training=False)
             yield from self._bell.sleep(exchange.end_s)

@@ -148,21 +148,19 @@ class Ledger:
                     self.timeline.add(place.slot, own, trains_from_s[s])
 
     def _fetched(self, slot: Slot, exchange: Exchange) -> Interval:
-        """The download of a slot."""
-        nbytes = int(exchange.downloads[slot]) * self.terms.sizes.update_bytes[slot[1]]
-        return exchange.start_s, exchange.start_s + self.terms.links.down.seconds(nbytes), "sync"
+        """When a slot receives."""
+        return exchange.start_s, exchange.start_s + float(exchange.slot_s[slot]), "sync"
 
     # --- bytes and dollars ------------------------------------------------------------------
 
     def _traffic(self, account: Account, exchange: Exchange, restore_bytes: int) -> dict[str, int]:
         """Bytes by kind; uploads that were begun and thrown away are billed whole."""
         sizes = self.terms.sizes
-        synced = exchange.sends.sum(axis=0) + exchange.downloads.sum(axis=0)
         stored = self.roster.joined.sum(axis=0) * self.terms.waits
         lost = [account.lost_uploads[stage] for stage in range(self.terms.stages)]
         return {
             "boundary": account.hop_bytes,
-            "sync": _bytes(synced.tolist(), sizes.update_bytes),
+            "sync": exchange.nbytes,
             "restore": restore_bytes,
             "snapshot": _bytes(stored.tolist(), sizes.state_bytes),
             "lost_boundary": account.lost_hop_bytes,
@@ -173,10 +171,14 @@ class Ledger:
         """Worker-seconds x price, and bytes x egress of their link; lost bytes are billed too."""
         pools, links = self.terms.pools, self.terms.links
         hops_bytes = nbytes["boundary"] + nbytes["lost_boundary"]
-        store_bytes = nbytes["sync"] + nbytes["lost_sync"] + nbytes["restore"] + nbytes["snapshot"]
+        sync_bytes = nbytes["sync"] + nbytes["lost_sync"]
+        store_bytes = nbytes["restore"] + nbytes["snapshot"]
+        if self.terms.via.uploads:
+            sync_bytes, store_bytes = 0, store_bytes + sync_bytes
+        egress = hops_bytes * links.hop.usd_per_byte + store_bytes * links.up.usd_per_byte
         return {
             "compute": sum(node_s[name] * pools[name].usd_per_h / HOUR_S for name in node_s),
-            "egress": hops_bytes * links.hop.usd_per_byte + store_bytes * links.up.usd_per_byte,
+            "egress": egress + sync_bytes * self.terms.via.usd_per_byte,
         }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sim.config import GB, Network
+from sim.config import GB, Network, Peers, StageNetwork
 
 BITS = 8.0
 
@@ -37,13 +37,18 @@ class Links:
 
 def links(network: Network) -> Links:
     """Links in bytes and seconds from the network of a scenario."""
-
-    def link(mbps: float, latency_ms: float, usd_per_gb: float) -> Link:
-        return Link(latency_ms / 1e3, mbps * 1e6 / BITS, usd_per_gb / GB)
-
-    stages, store = network.stages, network.store
+    store = network.store
     return Links(
-        hop=link(stages.bandwidth_mbps, stages.latency_ms, stages.usd_per_gb),
-        up=link(store.up_mbps, store.latency_ms, store.usd_per_gb),
-        down=link(store.down_mbps, store.latency_ms, store.usd_per_gb),
+        hop=peer_link(network.stages),
+        up=_link(store.up_mbps, store.latency_ms, store.usd_per_gb),
+        down=_link(store.down_mbps, store.latency_ms, store.usd_per_gb),
     )
+
+
+def peer_link(way: StageNetwork | Peers) -> Link:
+    """The link from a worker to another one."""
+    return _link(way.bandwidth_mbps, way.latency_ms, way.usd_per_gb)
+
+
+def _link(mbps: float, latency_ms: float, usd_per_gb: float) -> Link:
+    return Link(latency_ms / 1e3, mbps * 1e6 / BITS, usd_per_gb / GB)

@@ -98,7 +98,7 @@ class ReplicaRound:
         if self._runs(t_s):
             if any(phase.mask[stage] for phase in self._phases if t_s < phase.end_s):
                 self._lose_step(t_s, known_s)
-        elif stage in self.uploading() and t_s < self._upload_end_s(stage):
+        elif stage in self.uploading() and self._has_update(stage, t_s):
             self._lose_upload(stage, known_s)
         elif not self.finished and t_s < self.end_s and self.terms.stops[stage]:
             self._stop(min(self.end_s, known_s), self.action)  # the sooner known one counts
@@ -117,7 +117,7 @@ class ReplicaRound:
             if phase.instant(k) < t_s:
                 k += 1
             self._go_on(phase.instant(k), self._keep(phase, k))
-        elif stage in self.uploading() and gone_s < self._upload_end_s(stage):
+        elif stage in self.uploading() and self._cannot_upload(stage, gone_s):
             self._known_s = t_s  # the upload is hopeless since now
         self._set_release()
 
@@ -162,17 +162,18 @@ class ReplicaRound:
         kept = self.kept()
         return [stage for stage, live in enumerate(kept[-1].mask) if live] if kept else []
 
-    def sends(self) -> list[bool]:
-        """[S] whether each slot's upload is complete."""
+    def sends(self, exchange_s: float) -> list[bool]:
+        """[S] whether each slot's update is in the exchange that begins then."""
         complete = [False] * self.terms.stages
         for stage in self.uploading():
             out_s = min(self._gone_s[stage], self._leaves_s[stage])
-            complete[stage] = self._upload_end_s(stage) <= out_s
+            sent_s = self._upload_end_s(stage) if self.terms.via.uploads else exchange_s
+            complete[stage] = sent_s <= out_s
         return complete
 
     def failed_uploads(self) -> list[int]:
         """Stages whose upload was begun and not completed."""
-        sends = self.sends()
+        sends = self._uploaded()
         return self.discarded_uploads + [s for s in self.uploading() if not sends[s]]
 
     def intervals(self) -> list[list[Interval]]:
@@ -195,12 +196,24 @@ class ReplicaRound:
     def _upload_end_s(self, stage: int) -> float:
         return self.end_s + self.terms.upload_s[stage]
 
+    def _uploaded(self) -> list[bool]:
+        """[S] whether each slot's upload will be complete; where there is none, it is not lost."""
+        return self.sends(self.end_s)
+
+    def _has_update(self, stage: int, t_s: float) -> bool:
+        """Whether, after its steps, the update is nowhere but in the slot."""
+        return not self.terms.via.uploads or t_s < self._upload_end_s(stage)
+
+    def _cannot_upload(self, stage: int, gone_s: float) -> bool:
+        """Whether a removal comes before the end of an upload."""
+        return self.terms.via.uploads and gone_s < self._upload_end_s(stage)
+
     def _set_release(self) -> None:
         """An upload that cannot end is not waited for, unless its replica will start again."""
         self.release_s = NEVER_S if self.waits else max(self.end_s, self._known_s)
-        sends = self.sends()
+        uploaded = self._uploaded()
         for stage in self.uploading():
-            if sends[stage]:
+            if uploaded[stage]:
                 self.release_s = max(self.release_s, self._upload_end_s(stage))
             elif self.terms.waits[stage]:
                 self.release_s = NEVER_S
@@ -274,7 +287,8 @@ class ReplicaRound:
         Under `wait` the slot's state of this round goes with it, so the replica starts again.
         """
         if self.terms.waits[stage]:
-            self.discarded_uploads += self.uploading()
+            if self.terms.via.uploads:
+                self.discarded_uploads += self.uploading()
             self._stop(known_s, Action.WAIT)
         else:
             self._known_s = max(self._known_s, known_s)

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from sim.config import Pool
 from sim.network import Links
 from sim.pipeline import Mask, StepTimes
 from sim.policies import Action, Policy, View, replica_action, slot_action
 from sim.records import Sizes
+from sim.via import Via
 
 
 class Course(NamedTuple):
@@ -45,6 +48,7 @@ class Terms:
     """H."""
     sizes: Sizes
     links: Links
+    via: Via
     times: StepTimes
     policies: tuple[Policy, ...]
     pools: Mapping[str, Pool]
@@ -59,7 +63,7 @@ class Terms:
     @cached_property
     def upload_s(self) -> tuple[float, ...]:
         """[S] seconds of a slot's upload."""
-        return tuple(self.links.up.seconds(nbytes) for nbytes in self.sizes.update_bytes)
+        return tuple(self.via.upload_s(nbytes) for nbytes in self.sizes.update_bytes)
 
     @cached_property
     def actions(self) -> tuple[Action, ...]:
@@ -101,6 +105,7 @@ class Terms:
         return nbytes, self.links.down.seconds(nbytes)
 
     def healthy_round_s(self) -> float:
-        """Seconds of a round in which nothing fails: steps, the slowest upload, the download."""
-        largest = (self.replicas - 1) * max(self.sizes.update_bytes)
-        return self.course(self.whole).release_s(0.0) + self.links.down.seconds(largest)
+        """Seconds of a round in which nothing fails: steps, the slowest upload, the exchange."""
+        everybody = np.ones((self.replicas, self.stages), dtype=np.bool_)
+        exchange_s = self.via.seconds(everybody, everybody, self.sizes.update_bytes)
+        return self.course(self.whole).release_s(0.0) + float(exchange_s.max())

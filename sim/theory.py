@@ -78,6 +78,26 @@ def bubble_share(micro_batches: int, stages: int) -> float:
     return (stages - 1) / (micro_batches + stages - 1)
 
 
+def ring_all_reduce_s(workers: int, nbytes: float, bytes_per_s: float, latency_s: float) -> float:
+    """2(n - 1) passes of an n-th part."""
+    return 2 * (workers - 1) * (nbytes / workers / bytes_per_s + latency_s)
+
+
+def all_gather_s(workers: int, nbytes: float, bytes_per_s: float, latency_s: float) -> float:
+    """Every worker gets n - 1 updates, one after another."""
+    return (workers - 1) * (nbytes / bytes_per_s + latency_s)
+
+
+def sparseloco_bytes(parameters: float, density: float, index_bits: int, value_bits: int) -> float:
+    """Of an upload: an index and a value for each that is kept (arXiv 2508.15706)."""
+    return parameters * density * (index_bits + value_bits) / 8
+
+
+def compute_share(compute_s: float, sync_s: float) -> float:
+    """Of the time of a round that computes and then exchanges."""
+    return compute_s / (compute_s + sync_s)
+
+
 def first_of_exponential(t: float, workers: int, mean: float) -> float:
     """P(the first of N losses has come by t)."""
     return -math.expm1(-workers * t / mean)

@@ -121,3 +121,17 @@ def test_what_is_refused_is_refused_before_anything_is_written(
         run_all(plan(loaded, folder / "runs"), 1, Show(is_quiet=True))
     assert caught.value.exit_code == 2
     assert not (folder / "runs").exists()
+
+
+def test_a_ring_adds_dense_updates_only() -> None:
+    ring = "network: {replicas: {via: ring}}"
+    with pytest.raises(ScenarioError, match=r"s.yaml:2:27: network.replicas.via: a ring adds"):
+        scenario(ring)
+    assert scenario(ring, "method.outer.name=average").network.replicas.via == "ring"
+
+
+def test_what_the_clock_knows_of_the_schedule() -> None:
+    with pytest.raises(ScenarioError, match=r"extra_in_flight: is used only with schedule: 1f1b"):
+        scenario("work: {extra_in_flight: 1}")
+    of = timed_sizes(scenario("work: {extra_in_flight: 1, schedule: 1f1b, recompute: true}"))
+    assert (of.schedule, of.extra_in_flight, of.recompute_s) == ("1f1b", 1, of.forward_s)

@@ -15,7 +15,7 @@ from scenarios import validation_links as links
 from scenarios import validation_rows as rows
 from scenarios.bench import Bench, Check
 from scenarios.validate import ROWS, checks
-from sim import fate, pipeline
+from sim import fate, pipeline, via
 from sim.places import Worker
 from sim.roster import Roster
 from sim.strikes import PublishedRegime
@@ -119,7 +119,24 @@ def gradient_awaited(patch: Patch) -> None:
     patch.setattr(pipeline, "inner_step_s", later)
 
 
-PIPELINES = links.ROWS
+def everybody_twice(patch: Patch) -> None:
+    """Replicas also get their own update."""
+    patch.setattr(via, "fetched", lambda sends, here: sends.sum(axis=0) * here)
+
+
+def ring_once_around(patch: Patch) -> None:
+    """What is summed is not passed on."""
+    once = via.ByRing.seconds
+    patch.setattr(via.ByRing, "seconds", lambda *args: once(*args) / 2)
+
+
+def free_uploads(patch: Patch) -> None:
+    """An upload to the store takes no time."""
+    patch.setattr(via.ByStore, "upload_s", lambda self, nbytes: 0.0)
+
+
+PIPELINES = links.ROWS[:3]
+EXCHANGES = links.ROWS[3:]
 TABLE: dict[str, tuple[Callable[[Patch], None], Rows, set[str]]] = {
     "double restore": (double_restore, (rows.row_01, rows.row_23), {"1b", "23"}),
     "detection dropped": (dropped_detection, (rows.row_12,), {"12"}),
@@ -130,6 +147,9 @@ TABLE: dict[str, tuple[Callable[[Patch], None], Rows, set[str]]] = {
     "flight unbounded": (unbounded_flight, PIPELINES, {"16b"}),
     "links dropped": (dropped_links, PIPELINES, {"16", "16b"}),
     "gradient awaited": (gradient_awaited, PIPELINES, {"14"}),
+    "own update fetched": (everybody_twice, EXCHANGES, {"18", "24"}),
+    "once around the ring": (ring_once_around, EXCHANGES, {"17"}),
+    "uploads free": (free_uploads, EXCHANGES, {"24"}),
     "refill unlimited": (unlimited_refill, (rows.row_02_to_04,), {"3"}),
 }
 
