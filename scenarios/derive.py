@@ -81,14 +81,11 @@ def no_failure(scenario: Scenario) -> Scenario:
 
     What only matters when something breaks is back at its default, and so is `train.jitter`, so
     that all arms of a study share the run and a jittered run without failures shows the noise.
+    Slow workers are no failure: it has them too.
     """
+    kept = ("workers", "instance", "market", "usd_per_h", "speed", "jitter")
     pools = {
-        name: Pool(
-            workers=pool.workers,
-            instance=pool.instance,
-            market=pool.market,
-            usd_per_h=pool.usd_per_h,
-        )
+        name: Pool(**{key: getattr(pool, key) for key in kept})
         for name, pool in scenario.pools.items()
     }
     changes: dict[str, Any] = {

@@ -38,7 +38,7 @@ class Expected:
     timed_tokens: int
     """Tokens of one replica's inner step in the timed job."""
     slot_step_s: NDArray[np.float64]
-    """[S] computing seconds of a slot in one inner step."""
+    """[S] computing seconds of a slot in one inner step, at nominal speed."""
     train_tokens: int
     """Tokens of one replica's inner step in training; 0 in a timing study."""
     kept_values: NDArray[np.int64]
@@ -104,7 +104,8 @@ def check_coupling(g: GlobalStep, r: StepResult | None, expected: Expected) -> N
         CouplingError: naming what differs.
     """
     where = f"global step {g.index}"
-    if not np.allclose(g.compute_s, g.steps * expected.slot_step_s, rtol=1e-9, atol=1e-12):
+    slots_s = g.steps * g.slowness * expected.slot_step_s
+    if not np.allclose(g.compute_s, slots_s, rtol=1e-9, atol=1e-12):
         raise CouplingError(f"{where}: computing seconds are not steps x the slot's time")
     if r is None:
         return

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from scenarios import validation_links, validation_rows
+from scenarios import validation_links, validation_rows, validation_stragglers
 from scenarios.bench import Bench, Check
 
-ROWS = (*validation_rows.ROWS, *validation_links.ROWS)
+ROWS = (*validation_rows.ROWS, *validation_links.ROWS, *validation_stragglers.ROWS)
 HEAD = ("row", "result", "scenario", "formula", "engine", "tolerance", "from", "verdict")
 PAGE = """# The engine against formulas
 

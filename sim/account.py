@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sim.pace import mean_slowness
 from sim.pipeline import hops
 from sim.records import CLASSES
 from sim.replica import ReplicaRound
@@ -34,6 +35,7 @@ class Account:
         self.ready_s = 0.0  # of wait: slots that had not joined
         self.steps = np.zeros((terms.replicas, terms.stages), dtype=np.int32)
         self.compute_s = np.zeros((terms.replicas, terms.stages))
+        self.slowness = np.ones((terms.replicas, terms.stages))
         self.crossings: Counter[tuple[int, int]] = Counter()
         self.hop_bytes = self.lost_hop_bytes = 0
         self.lost_uploads: Counter[int] = Counter()  # by stage
@@ -51,7 +53,7 @@ class Account:
                     seconds[row][stage] += end_s - start_s
         hop_bytes = self.terms.sizes.both_ways(rows)
         for phase in plan.kept():
-            split_s = self.terms.times.split(phase.mask)
+            split_s = self.terms.times.split(phase.mask, phase.slow)
             for of_class, each_s in zip(seconds[STEPS], split_s, strict=True):
                 for stage, step_s in enumerate(each_s):
                     of_class[stage] += phase.steps * step_s
@@ -61,7 +63,10 @@ class Account:
             self.hop_bytes += hop_bytes * phase.steps * len(crossed)
         self._booked.append((rows, seconds))
         index = rows[0] if len(rows) == 1 else rows
-        self.steps[index], self.compute_s[index] = plan.steps(), seconds[ROW["compute"]]
+        steps = plan.steps()
+        self.steps[index], self.compute_s[index] = steps, seconds[ROW["compute"]]
+        if plan.pace:
+            self.slowness[index] = [mean_slowness(plan.pace, *each) for each in enumerate(steps)]
         for phase in plan.discarded():
             self.lost_hop_bytes += hop_bytes * phase.steps * len(hops(phase.mask))
         for stage in plan.failed_uploads():
@@ -81,7 +86,8 @@ class Account:
             replica, seconds = self._booked[worst][0][0], booked[worst].tolist()
             raise LedgerError(f"replica {replica}: slot-seconds {seconds} do not close")
         self.seconds = np.array([len(rows) for rows, _ in self._booked]) @ booked.sum(axis=2)
-        self.steps.flags.writeable = self.compute_s.flags.writeable = False
+        for array in (self.steps, self.compute_s, self.slowness):
+            array.flags.writeable = False
         present_s = self.seconds.sum() - self.seconds[ROW["vacant"]]
         if abs(present_s + spare_s - node_s) > self.slack_s * self.steps.size:
             raise LedgerError(

@@ -45,6 +45,15 @@ class Shocks(Strict):
     )
 
 
+class Jitter(Strict):
+    """What makes a worker's work longer or shorter, again and again."""
+
+    factor: Duration = Field(
+        description="Law of the factor on its computing seconds; mean 1 keeps their mean."
+    )
+    per: Literal["round", "inner_step"] = Field("round", description="How often it is drawn.")
+
+
 class Pool(Strict):
     """Workers under one price and one outage law."""
 
@@ -73,6 +82,10 @@ class Pool(Strict):
     provision_s: Seconds = Field(0.0, description="Boot, from back until weights can load.")
     detect_s: Seconds = Field(0.0, description="From gone until the job knows.")
     notice_s: Seconds = Field(0.0, description="Warning before gone; 0: none.")
+    speed: Duration | None = Field(
+        None, description="Law of a worker's speed, drawn for each time up; null: 1, the nominal."
+    )
+    jitter: Jitter | None = Field(None, description="Luck of its steps; null: none.")
 
     @property
     def loses(self) -> tuple[str, ...]:

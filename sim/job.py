@@ -19,6 +19,7 @@ from sim.config import Cluster, Network, Outages, PerGlobalStep, Pool, PoolOutag
 from sim.exchange import Exchange
 from sim.ledger import Ledger
 from sim.network import links
+from sim.pace import WorkerPace, worker_pace
 from sim.pipeline import StepTimes
 from sim.places import NEVER_S, Place, Worker
 from sim.provider import provider
@@ -75,13 +76,13 @@ class Job:
             pools=config.pools,
         )
         self.healthy_s = self.terms.healthy_round_s()
-        self.roster = Roster(self.R, self.S, config.pools, self.terms.restore)
+        self.roster = Roster(self.R, self.S, config.pools, self.terms.restore, self._pace)
         self.ledger = Ledger(self.terms, self.roster)
         self.timeline = self.ledger.timeline
         self.index = 0
         self.start_s = 0.0
         self._before_s = -NEVER_S
-        self.replicas = Replicas(self.terms)
+        self.replicas = Replicas(self.terms, self.roster)
         self._joiners: dict[Place, Worker] = {}
         self._no_joins = np.zeros((self.R, self.S), dtype=np.int8)
         self._no_joins.flags.writeable = False
@@ -122,6 +123,10 @@ class Job:
         return sorted(
             self.roster.spells + self.roster.open_spells(), key=lambda x: (x.gone_s, x.worker)
         )
+
+    def _pace(self, pool: str, index: int) -> WorkerPace | None:
+        config = self.config
+        return worker_pace(pool, index, config.pools[pool], config.inner_steps, config.seed)
 
     # --- events -----------------------------------------------------------------------------
 
@@ -201,7 +206,7 @@ class Job:
             self._join_ready()
         if self._strikes is not None:
             self._strikes.strike(self.index)
-        self.replicas.begin(self._env.now, self.roster)
+        self.replicas.begin(self.index, self._env.now)
         if isinstance(self.config.outages, Script):
             now, script = self._env.now, self.config.outages
             for event in told_in_steps(script, self.index, now, self.roster, self.replicas):
@@ -239,11 +244,10 @@ class Job:
         now = self._env.now
         for r in sorted(self.replicas.waiting):
             if self._resume_s(r) <= now:
-                row = self.roster.row(r)
-                for place in row:
+                for place in self.roster.row(r):
                     if not place.joined and self.terms.waits[place.slot[1]]:
                         self.roster.join(place, now)
-                self.replicas.restart(r, now, row)
+                self.replicas.restart(r, now)
 
     def _stall(self) -> Process:
         """Nobody was able to train: wait for a slot, or a healthy round's seconds (rule 9)."""
@@ -258,7 +262,7 @@ class Job:
                 yield from self._bell.sleep(ready_s)
         self._is_stalled = False
         self._join_ready()
-        self.replicas.begin(self._env.now, self.roster)
+        self.replicas.begin(self.index, self._env.now)
 
     def _exchange(self, start_s: float) -> Process:
         if self._last_exchange is not None and self._is_calm():

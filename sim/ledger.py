@@ -71,6 +71,7 @@ class Ledger:
             sends=exchange.sends,
             joins=joins,
             compute_s=account.compute_s,
+            slowness=account.slowness,
             slot_s=dict(zip(CLASSES, account.seconds.tolist(), strict=True)),
             ready_s=account.ready_s,
             spare_s=spare_s,
@@ -98,6 +99,7 @@ class Ledger:
             sends=last.sends,
             joins=last.joins,
             compute_s=last.compute_s,
+            slowness=last.slowness,
             slot_s=last.slot_s,
             ready_s=last.ready_s,
             spare_s=spare_s,
@@ -113,7 +115,7 @@ class Ledger:
         self, stirred: set[int], start_s: float, end_s: float, replicas: Replicas
     ) -> Iterator[list[int]]:
         """Replicas by what happened to them, those alike together."""
-        special = self.roster.odd | stirred | self._stirred
+        special = self.roster.odd | self.roster.uneven | stirred | self._stirred
         whole = [r for r in range(self.terms.replicas) if r not in special]
         groups: dict[Hashable, list[int]] = {"whole": whole} if whole else {}
         for r in sorted(special):
@@ -121,7 +123,7 @@ class Ledger:
             if None in states:
                 stirred.add(r)
             is_alone = r in replicas.own or None in states
-            groups.setdefault(r if is_alone else states, []).append(r)
+            groups.setdefault(r if is_alone else (states, replicas.kind(r)), []).append(r)
         yield from groups.values()
 
     def _book(

@@ -11,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.network import Link
+from sim.pace import Slowness
 from sim.records import Schedule, Sizes
 
 Mask = tuple[bool, ...]
 """Live stages of a replica, [S]."""
+MOST_CACHED = 4096
+"""Step times that are remembered; jitter makes new ones without end."""
 
 
 class Way(NamedTuple):
@@ -97,20 +100,23 @@ def inner_step_s(
 
 @dataclass
 class StepTimes:
-    """Inner-step seconds of a job by live-stage mask, cached."""
+    """Inner-step seconds of a job by live-stage mask and slowness, cached."""
 
     sizes: Sizes
     hop: Link
-    _cache: dict[Mask, tuple[float, float]] = field(default_factory=dict)
-    _split: dict[Mask, list[list[float]]] = field(default_factory=dict)
+    _cache: dict[tuple[Mask, Slowness], tuple[float, float]] = field(default_factory=dict)
+    _split: dict[tuple[Mask, Slowness], list[list[float]]] = field(default_factory=dict)
 
-    def of(self, mask: Mask) -> tuple[float, float]:
+    def of(self, mask: Mask, slow: Slowness = ()) -> tuple[float, float]:
         """(with links, without links) seconds of an inner step through the live stages."""
-        if mask not in self._cache:
+        key = mask, slow
+        if key not in self._cache:
+            if len(self._cache) >= MOST_CACHED:
+                self._cache.clear()
             sizes, m = self.sizes, self.sizes.micro_batches
-            forward = self._live(sizes.forward_s, mask)
-            backward = self._live(sizes.backward_s, mask)
-            again = self._live(sizes.recompute_s, mask)
+            forward = self._live(sizes.forward_s, mask, slow)
+            backward = self._live(sizes.backward_s, mask, slow)
+            again = self._live(sizes.recompute_s, mask, slow)
             most = in_flight(sizes.schedule, len(forward), m, sizes.extra_in_flight)
             way = Way(self.hop.latency_s, self.hop.transfer_s(sizes.hop_bytes / m))
             ways = [way] * (len(forward) - 1)
@@ -118,21 +124,34 @@ class StepTimes:
             with_s = inner_step_s(
                 forward, backward, m, most, recompute_s=again, there=ways, back=ways
             )
-            self._cache[mask] = with_s, without_s
-        return self._cache[mask]
+            self._cache[key] = with_s, without_s
+        return self._cache[key]
 
-    def split(self, mask: Mask) -> list[list[float]]:
+    def split(self, mask: Mask, slow: Slowness = ()) -> list[list[float]]:
         """[3][S] seconds of a step in each live slot: computing, on links, in the bubble."""
-        if mask not in self._split:
-            with_links_s, without_s = self.of(mask)
-            compute_s = self.compute_s()
+        key = mask, slow
+        if key not in self._split:
+            if len(self._split) >= MOST_CACHED:
+                self._split.clear()
+            with_links_s, without_s = self.of(mask, slow)
+            compute_s = self.compute_s() * (slow or 1.0)
             links_s = np.full(len(mask), with_links_s - without_s)
             split_s = np.array([compute_s, links_s, without_s - compute_s]) * mask
-            self._split[mask] = split_s.tolist()
-        return self._split[mask]
+            self._split[key] = split_s.tolist()
+        return self._split[key]
+
+    @staticmethod
+    def _live(stage_s: Sequence[float], mask: Mask, slow: Slowness) -> list[float]:
+        """Seconds of a micro-batch in each live stage."""
+        factors = slow or (1.0,) * len(mask)
+        return [
+            each_s * factor
+            for each_s, live, factor in zip(stage_s, mask, factors, strict=False)
+            if live
+        ]
 
     def compute_s(self) -> NDArray[np.float64]:
-        """[S] computing seconds of a slot in one inner step: micro-batches x (f + b).
+        """[S] nominal computing seconds of a slot in one inner step: micro-batches x (f + b).
 
         What is computed again counts, it keeps the worker busy.
         """
@@ -140,11 +159,6 @@ class StepTimes:
         if self.sizes.recompute_s:
             each_s = each_s + self.sizes.recompute_s
         return np.asarray(self.sizes.micro_batches * each_s, dtype=np.float64)
-
-    @staticmethod
-    def _live(stage_s: Sequence[float], mask: Mask) -> list[float]:
-        """Seconds of a micro-batch in each live stage."""
-        return [each_s for each_s, live in zip(stage_s, mask, strict=False) if live]
 
 
 def hops(mask: Mask) -> list[tuple[int, int]]:

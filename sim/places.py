@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from sim.config import Pool
+from sim.pace import WorkerPace
 from sim.records import Spell
 
 Slot = tuple[int, int]
@@ -22,6 +23,8 @@ class Worker:
     number: int
     zone: str
     pool: Pool
+    pace: WorkerPace | None = None
+    """None: nominal, always."""
     up: bool = True
     place: Place | None = None
     old_place: Place | None = None

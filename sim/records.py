@@ -111,7 +111,9 @@ class GlobalStep:
     joins: NDArray[np.int8]
     """[R, S] 0 no, 1 the same worker, 2 a new one; at the boundary that opens the round."""
     compute_s: NDArray[np.float64]
-    """[R, S] computing seconds."""
+    """[R, S] computing seconds: steps x slowness x nominal seconds of a step."""
+    slowness: NDArray[np.float64]
+    """[R, S] how much longer than nominal the slot's steps took to compute, on average."""
     slot_s: dict[str, float]
     """Slot-seconds by class, summed over slots."""
     ready_s: float

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from sim.pace import Pace, Slowness
 from sim.pipeline import Mask
 from sim.places import NEVER_S
 from sim.policies import Action
@@ -24,6 +25,7 @@ class Phase:
     steps: int
     step_s: float
     mask: Mask
+    slow: Slowness = ()
 
     def instant(self, k: int) -> float:
         """When the first k steps have ended."""
@@ -63,6 +65,8 @@ class ReplicaRound:
     """When the exchange need no longer wait for this replica; never while it waits itself."""
     discarded_uploads: list[int] = field(default_factory=list)
     """Stages whose upload was begun and thrown away with its attempt."""
+    pace: Pace = ()
+    """How fast its workers are in this round."""
     _begun_s: float = 0.0
     _known_s: float = 0.0  # when the last lost upload that others wait for was known
     _phases: list[Phase] = field(default_factory=list)  # the attempt's steps, done and planned
@@ -75,18 +79,21 @@ class ReplicaRound:
 
     # --- what happens to it ---------------------------------------------------------------
 
-    def begin(self, t_s: float, here: Sequence[bool], leaves_s: Sequence[float]) -> None:
+    def begin(
+        self, t_s: float, here: Sequence[bool], leaves_s: Sequence[float], pace: Pace = ()
+    ) -> None:
         """Start an attempt at t.
 
         Args:
             here: [S] slots that take part.
             leaves_s: [S] announced removals.
+            pace: how fast its workers are.
         """
         self._lost_before += self._lost_now()
         self._discarded += self._thrown_away()
         self._lost = []
         self._begun_s = self._known_s = t_s
-        self._here, self._leaves_s = list(here), list(leaves_s)
+        self._here, self._leaves_s, self.pace = list(here), list(leaves_s), pace
         self._gone_s = [NEVER_S] * len(here)
         self._phases = []
         self._go_on(t_s, 0)
@@ -238,16 +245,24 @@ class ReplicaRound:
         here, planned = list(self._here), []
         while (action := self.terms.answer(here)) <= Action.SKIP and done < self.terms.inner_steps:
             mask = tuple(here)
-            step_s, _ = self.terms.times.of(mask)
-            phase = Phase(t_s, self.terms.inner_steps - done, step_s, mask)
+            slow, steps = self._slow(done)
+            step_s, _ = self.terms.times.of(mask, slow)
+            phase = Phase(t_s, steps, step_s, mask, slow)
             n = phase.completed(min(self._leaves_s[s] for s, live in enumerate(mask) if live))
             if n < phase.steps:
                 next_s = phase.instant(n + 1)
                 here = [live and self._leaves_s[s] >= next_s for s, live in enumerate(mask)]
             if n:
-                planned.append(Phase(t_s, n, step_s, mask))
+                planned.append(replace(phase, steps=n))
             done, t_s = done + n, phase.instant(n)
         return planned, action
+
+    def _slow(self, done: int) -> tuple[Slowness, int]:
+        """How slow the slots are in the step after so many, and in how many from it on alike."""
+        left = self.terms.inner_steps - done
+        if not self.pace:
+            return (), left
+        return (self.pace[0], left) if len(self.pace) == 1 else (self.pace[done], 1)
 
     def _go_on(self, t_s: float, done: int) -> None:
         """Plan the remaining steps from t on."""
@@ -262,7 +277,7 @@ class ReplicaRound:
         """Drop the plan after k steps of a phase; steps that remain in all."""
         self._phases = self._phases[: self._phases.index(phase)]
         if k:
-            self._phases.append(Phase(phase.start_s, k, phase.step_s, phase.mask))
+            self._phases.append(replace(phase, steps=k))
         return sum(p.steps for p in self._phases)
 
     def _lose_step(self, t_s: float, known_s: float) -> None:
@@ -271,7 +286,7 @@ class ReplicaRound:
         k = phase.completed(t_s)
         from_s = phase.instant(k)
         if from_s < t_s:
-            self._discarded.append(Phase(from_s, 1, phase.step_s, phase.mask))
+            self._discarded.append(replace(phase, start_s=from_s, steps=1))
         done = self._keep(phase, k)
         action = self.terms.answer(self._here)
         if action > Action.SKIP:

@@ -4,49 +4,49 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from sim.pipeline import Mask
 from sim.places import NEVER_S, Place
 from sim.policies import Action
 from sim.replica import ReplicaRound
 from sim.roster import Roster
-from sim.terms import Course, Terms
+from sim.terms import Course, Kind, Terms
 
 
 class Replicas:
-    """Plans by replica: one a live-stage mask, and a replica's own once something hits it.
+    """Plans by replica: one a kind, and a replica's own once something hits it or if it jitters.
 
     So opening a round costs what is out of the ordinary, not all that there is.
     """
 
-    def __init__(self, terms: Terms) -> None:
-        self.terms = terms
+    def __init__(self, terms: Terms, roster: Roster) -> None:
+        self.terms, self.roster = terms, roster
+        self.index = 0
         self.begun_s = -math.inf
         self.own: dict[int, ReplicaRound] = {}
         """Replicas that something happened to in this round."""
         self.waiting: set[int] = set()
         """Replicas that start (again) when their slots are ready."""
-        self._plans: dict[Mask, ReplicaRound] = {}
-        self._masks: dict[int, Mask] = {}  # of replicas that are not whole and not in own
-        self._kinds = Counter({terms.whole: terms.replicas})  # masks of all that are not in own
+        self._plans: dict[Kind, ReplicaRound] = {}
+        self._kind_of: dict[int, Kind] = {}  # of replicas that are not whole and not in own
+        self._kinds = Counter({terms.whole: terms.replicas})  # of all that are not in own
 
-    def begin(self, t_s: float, roster: Roster) -> None:
-        """Start an attempt of every replica."""
-        is_as_before = not self.own and roster.is_calm_since(self.begun_s)
-        self.begun_s, self._plans = t_s, {}
+    def begin(self, index: int, t_s: float) -> None:
+        """Start an attempt of every replica at a global step."""
+        is_as_before = not self.own and self.roster.is_calm_since(self.begun_s)
+        self.index, self.begun_s, self._plans = index, t_s, {}
         if is_as_before:
             return
-        self._masks = {}
+        self._kind_of = {}
         self._kinds = Counter({self.terms.whole: self.terms.replicas - len(self.own)})
         self.waiting.clear()
-        for r in sorted(roster.odd | self.own.keys()):
-            self._begin(r, t_s, roster.row(r))
+        for r in sorted(self.roster.odd | self.roster.uneven | self.own.keys()):
+            self._begin(r, t_s)
 
-    def restart(self, r: int, t_s: float, row: Sequence[Place]) -> None:
+    def restart(self, r: int, t_s: float) -> None:
         """Start another attempt of one replica."""
         self._own(r)
-        self._begin(r, t_s, row)
+        self._begin(r, t_s)
 
     def lose(self, place: Place, t_s: float) -> None:
         """A slot is lost at t."""
@@ -64,7 +64,11 @@ class Replicas:
 
     def __getitem__(self, r: int) -> ReplicaRound:
         """The plan of a replica; to read, others may share it."""
-        return self.own.get(r) or self._plan(self._masks.get(r, self.terms.whole))
+        return self.own.get(r) or self._plan(self.kind(r))
+
+    def kind(self, r: int) -> Kind:
+        """Of a replica that nothing has happened to."""
+        return self._kind_of.get(r, self.terms.whole)
 
     def release_s(self) -> float:
         """When the exchange can start: everybody has uploaded, or is known to have stopped."""
@@ -78,51 +82,58 @@ class Replicas:
 
     def parts(self) -> Iterator[tuple[ReplicaRound, list[int]]]:
         """Plans and who follows them, those of whole replicas apart."""
-        rows: dict[Mask, list[int]] = {}
-        for r, mask in self._masks.items():
-            rows.setdefault(mask, []).append(r)
-        yield from ((self._plan(mask), alike) for mask, alike in rows.items())
+        rows: dict[Kind, list[int]] = {}
+        for r, kind in self._kind_of.items():
+            rows.setdefault(kind, []).append(r)
+        yield from ((self._plan(kind), alike) for kind, alike in rows.items())
         yield from ((replica, [r]) for r, replica in self.own.items())
 
     # --- how they share -------------------------------------------------------------------
 
-    def _begin(self, r: int, t_s: float, row: Sequence[Place]) -> None:
+    def _begin(self, r: int, t_s: float) -> None:
         """Start an attempt; a loss that is not noticed yet strikes at its first instant."""
+        row, pace = self.roster.row(r), self.roster.pace_of(r, self.index)
         unnoticed = [place for place in row if place.lost_unnoticed(t_s)]
         here = tuple(place.joined or place in unnoticed for place in row)
         leaves_s = [place.leaves_s for place in row]
-        if unnoticed or r in self.own or min(leaves_s) < NEVER_S:
+        is_alone = unnoticed or min(leaves_s) < NEVER_S or (pace and self.terms.jitters)
+        if is_alone or r in self.own:
             if r not in self.own:
                 self.own[r] = ReplicaRound(self.terms)
                 self._kinds[self.terms.whole] -= 1
             replica = self.own[r]
-            replica.begin(t_s, here, leaves_s)
+            replica.begin(t_s, here, leaves_s, pace)
             for place in unnoticed:
                 replica.lose(place.slot[1], t_s, place.unseen_until_s)
         else:
-            self._masks[r] = here
+            self._kind_of[r] = kind = Kind(here, *pace)
             self._kinds[self.terms.whole] -= 1
-            self._kinds[here] += 1
+            self._kinds[kind] += 1
         self._look_at(r)
 
-    def _plan(self, mask: Mask) -> ReplicaRound:
-        if mask not in self._plans:
-            self._plans[mask] = plan = ReplicaRound(self.terms)
-            plan.begin(self.begun_s, mask, [NEVER_S] * len(mask))
-        return self._plans[mask]
+    def _plan(self, kind: Kind) -> ReplicaRound:
+        if kind not in self._plans:
+            self._plans[kind] = self._new(kind)
+        return self._plans[kind]
 
     def _own(self, r: int) -> ReplicaRound:
         if r not in self.own:
-            self.own[r] = replica = ReplicaRound(self.terms)
-            mask = self._masks.pop(r, self.terms.whole)
-            self._kinds[mask] -= 1
-            replica.begin(self.begun_s, mask, [NEVER_S] * len(mask))
+            kind = self._kind_of.pop(r, self.terms.whole)
+            self._kinds[kind] -= 1
+            self.own[r] = self._new(kind)
         return self.own[r]
+
+    def _new(self, kind: Kind) -> ReplicaRound:
+        """A plan of the kind in which nothing has happened yet."""
+        plan = ReplicaRound(self.terms)
+        pace = (kind.slow,) if kind.slow else ()
+        plan.begin(self.begun_s, kind.mask, [NEVER_S] * len(kind.mask), pace)
+        return plan
 
     def _look_at(self, r: int) -> None:
         """Note whether a replica waits."""
-        mask = self._masks.get(r)
-        waits = self.own[r].waits if mask is None else self.terms.course(mask).action is Action.WAIT
+        kind = self._kind_of.get(r)
+        waits = self.own[r].waits if kind is None else self.terms.course(kind).action is Action.WAIT
         if waits:
             self.waiting.add(r)
         else:
@@ -130,4 +141,4 @@ class Replicas:
 
     def _courses(self) -> list[Course]:
         """Of replicas that nothing has happened to, each kind once."""
-        return [self.terms.course(mask) for mask, count in self._kinds.items() if count]
+        return [self.terms.course(kind) for kind, count in self._kinds.items() if count]

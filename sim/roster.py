@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sim.config import Pool
+from sim.pace import Pace, WorkerPace, together
 from sim.places import NEVER_S, Place, Worker
 from sim.records import Spell
 
@@ -41,17 +42,21 @@ class Roster:
         replicas, stages: the slots.
         pools: their workers in file order; the first R x S sit in the slots.
         restore: stage -> (bytes, seconds) of a restore.
+        pace: (name of a pool, index in it) -> how fast the worker is; None: nominal.
     """
 
     replicas: int
     stages: int
     pools: Mapping[str, Pool]
     restore: Callable[[int], tuple[int, float]]
+    pace: Callable[[str, int], WorkerPace | None]
     workers: list[Worker] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     """By r x S + s."""
     odd: set[int] = field(default_factory=set)
     """Replicas with a slot that is not joined or is announced to leave."""
+    uneven: set[int] = field(default_factory=set)
+    """Replicas with a worker whose speed may differ from the nominal."""
     changed: set[int] = field(default_factory=set)
     """Replicas with a slot that has changed since whoever reads this cleared it."""
     spells: list[Spell] = field(default_factory=list)
@@ -70,8 +75,9 @@ class Roster:
     def __post_init__(self) -> None:
         for name, pool in self.pools.items():
             self._up[name], self._billed_s[name] = pool.workers or 0, 0.0
-            for _ in range(pool.workers or 0):
-                self.workers.append(Worker(len(self.workers), name, pool))
+            for index in range(pool.workers or 0):
+                number, pace = len(self.workers), self.pace(name, index)
+                self.workers.append(Worker(number, name, pool, pace))
         slots = self.replicas * self.stages
         if len(self.workers) < slots:
             raise ValueError(
@@ -82,6 +88,9 @@ class Roster:
             place = Place(divmod(worker.number, self.stages), worker, worker, log)
             worker.place = worker.old_place = place
             self.places.append(place)
+        self.uneven = {r for r in range(self.replicas) if self._is_uneven(r)}
+        if any(pool.jitter is not None for pool in self.pools.values()):
+            self.calm_from_s = math.inf  # no round is like another
         self.joined = np.ones((self.replicas, self.stages), dtype=np.bool_)
         self._spares = len(self.workers) - slots
         self._idle = Queue(range(slots, len(self.workers)))
@@ -94,6 +103,14 @@ class Roster:
     def row(self, r: int) -> list[Place]:
         """The slots of a replica."""
         return self.places[r * self.stages : (r + 1) * self.stages]
+
+    def pace_of(self, r: int, index: int) -> Pace:
+        """How fast the workers of a replica are in a global step."""
+        if r not in self.uneven:
+            return ()
+        workers = [place.worker for place in self.row(r)]
+        paces = [None if worker is None else worker.pace for worker in workers]
+        return together([(1.0,) if pace is None else pace.slowness(index) for pace in paces])
 
     def next_ready_s(self) -> float:
         """When the first of the slots that have not joined will be ready."""
@@ -180,6 +197,8 @@ class Roster:
         self.bill(t_s)
         self.spells.append(worker.spell(t_s))
         worker.up, worker.booted_s = True, booted_s
+        if worker.pace is not None:
+            worker.pace.begin_life()
         if worker.leaves_s <= t_s:
             worker.leaves_s = NEVER_S  # it was away by then
         self._up[worker.zone] += 1
@@ -205,6 +224,14 @@ class Roster:
             self.odd.discard(r)
         else:
             self.odd.add(r)
+        if self._is_uneven(r):
+            self.uneven.add(r)
+        else:
+            self.uneven.discard(r)
+
+    def _is_uneven(self, r: int) -> bool:
+        workers = (place.worker for place in self.row(r))
+        return any(worker is not None and worker.pace is not None for worker in workers)
 
     def _first_open(self, t_s: float) -> Place | None:
         number = self._open.first(t_s, lambda n: self._is_open(self.places[n], t_s))

@@ -12,10 +12,18 @@ import numpy as np
 
 from sim.config import Pool
 from sim.network import Links
+from sim.pace import Slowness
 from sim.pipeline import Mask, StepTimes
 from sim.policies import Action, Policy, View, replica_action, slot_action
 from sim.records import Sizes
 from sim.via import Via
+
+
+class Kind(NamedTuple):
+    """Who is there, and how fast: replicas of a kind go through a round alike."""
+
+    mask: Mask
+    slow: Slowness = ()
 
 
 class Course(NamedTuple):
@@ -52,13 +60,18 @@ class Terms:
     times: StepTimes
     policies: tuple[Policy, ...]
     pools: Mapping[str, Pool]
-    _courses: dict[Mask, Course] = field(default_factory=dict)
+    _courses: dict[Kind, Course] = field(default_factory=dict)
     _answers: dict[Mask, Action] = field(default_factory=dict)
 
     @cached_property
-    def whole(self) -> Mask:
-        """All stages live."""
-        return (True,) * self.stages
+    def whole(self) -> Kind:
+        """All stages live, at nominal speed."""
+        return Kind((True,) * self.stages)
+
+    @cached_property
+    def jitters(self) -> bool:
+        """Whether steps vary from round to round."""
+        return any(pool.jitter is not None for pool in self.pools.values())
 
     @cached_property
     def upload_s(self) -> tuple[float, ...]:
@@ -89,14 +102,15 @@ class Terms:
             self._answers[mask] = replica_action(self.policies, View(self.stages), vacant)
         return self._answers[mask]
 
-    def course(self, mask: Mask) -> Course:
-        """What a replica with these live stages does in a round in which nothing hits it."""
-        if mask not in self._courses:
-            steps_s = self.inner_steps * self.times.of(mask)[0] if any(mask) else 0.0
+    def course(self, kind: Kind) -> Course:
+        """What a replica of this kind does in a round in which nothing hits it."""
+        mask = kind.mask
+        if kind not in self._courses:
+            steps_s = self.inner_steps * self.times.of(*kind)[0] if any(mask) else 0.0
             uploads_s = [up_s for up_s, live in zip(self.upload_s, mask, strict=True) if live]
             course = Course(self.answer(mask), steps_s, max(uploads_s, default=0.0))
-            self._courses[mask] = course
-        return self._courses[mask]
+            self._courses[kind] = course
+        return self._courses[kind]
 
     def restore(self, stage: int) -> tuple[int, float]:
         """(bytes, seconds): the anchor, or the whole state where the replica waits (rule 7)."""

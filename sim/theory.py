@@ -116,3 +116,15 @@ def shock_by(t: float, every: float) -> float:
 def worker_rate(up: float, every: float, share: float) -> float:
     """Losses per time up of a worker with a law of its own and shocks: l + q z."""
     return 1 / up + share / every
+
+
+def largest_of_gamma(n: int, draws: int, power: int = 1) -> float:
+    """E[max^power] of n sums of so many exponential times of mean 1; one draw: mean H_n.
+
+    The integral of power t^(power - 1) (1 - F(t)^n), F of an Erlang law, by the trapezoidal rule.
+    """
+    t = np.linspace(0.0, 60.0 + 4 * draws, 400_001)
+    terms = (t**k / math.factorial(k) for k in range(draws))
+    below = 1 - np.exp(-t) * sum(terms)
+    inside = power * t ** (power - 1) * (1 - below**n)
+    return float(((inside[1:] + inside[:-1]) / 2 * np.diff(t)).sum())

@@ -78,6 +78,23 @@ harsher = st.fixed_dictionaries(
 )
 
 
+factors = st.one_of(
+    st.sampled_from([0.5, 1.0, 2.0]),
+    st.just({"law": "exponential", "mean": 1}),
+    st.just({"law": "lognormal", "mean": 1, "sigma": 0.5}),
+)
+uneven = st.fixed_dictionaries(
+    {},
+    optional={
+        "speed": factors,
+        "jitter": st.fixed_dictionaries(
+            {"factor": factors, "per": st.sampled_from(["round", "inner_step"])}
+        ),
+    },
+)
+"""Speeds and jitter; none as often as any."""
+
+
 @st.composite
 def pool(draw: Any, workers: int, lawful: bool) -> Pool:
     """A pool of workers that last minutes."""
@@ -99,6 +116,7 @@ def pool(draw: Any, workers: int, lawful: bool) -> Pool:
             "detect_s": draw(few_s),
             "notice_s": draw(few_s),
             **laws,
+            **draw(uneven),
         }
     )
 

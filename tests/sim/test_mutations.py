@@ -15,7 +15,9 @@ from scenarios import validation_links as links
 from scenarios import validation_rows as rows
 from scenarios.bench import Bench, Check
 from scenarios.validate import ROWS, checks
+from scenarios.validation_stragglers import row_19
 from sim import fate, pipeline, via
+from sim.pace import WorkerPace
 from sim.places import Worker
 from sim.roster import Roster
 from sim.strikes import PublishedRegime
@@ -97,6 +99,12 @@ def unlimited_refill(patch: Patch) -> None:
     patch.setattr(fate, "Refill", lambda at_once: sound(None))
 
 
+def same_luck_every_round(patch: Patch) -> None:
+    """Jitter is drawn once for all rounds."""
+    slowness = WorkerPace.slowness
+    patch.setattr(WorkerPace, "slowness", lambda self, index: slowness(self, 0))
+
+
 def unbounded_flight(patch: Patch) -> None:
     """1F1B holds as many micro-batches as come."""
     patch.setattr(pipeline, "in_flight", lambda schedule, stages, m, extra: [m] * stages)
@@ -150,6 +158,7 @@ TABLE: dict[str, tuple[Callable[[Patch], None], Rows, set[str]]] = {
     "own update fetched": (everybody_twice, EXCHANGES, {"18", "24"}),
     "once around the ring": (ring_once_around, EXCHANGES, {"17"}),
     "uploads free": (free_uploads, EXCHANGES, {"24"}),
+    "jitter drawn once": (same_luck_every_round, (row_19,), {"19"}),
     "refill unlimited": (unlimited_refill, (rows.row_02_to_04,), {"3"}),
 }
 

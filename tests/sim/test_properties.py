@@ -54,7 +54,7 @@ def test_every_round_is_sound(case: Case) -> None:
         assert (step.index, step.start_s) == (index, start_s)
         assert step.end_s > start_s
         start_s = step.end_s
-        for array in (step.steps, step.sends, step.joins, step.compute_s):
+        for array in (step.steps, step.sends, step.joins, step.compute_s, step.slowness):
             assert array.shape == (R, S)
             assert not array.flags.writeable
         assert step.steps.min() >= 0
@@ -82,7 +82,7 @@ def check_sums(step: GlobalStep, a_job: Job) -> None:
     billed_s = slots * wall_s - step.slot_s["vacant"] + step.spare_s
     assert sum(step.node_s.values()) == near(billed_s)
     both = np.add(config.sizes.forward_s, config.sizes.backward_s)
-    assert step.compute_s == near(step.steps * config.sizes.micro_batches * both)
+    assert step.compute_s == near(step.steps * step.slowness * config.sizes.micro_batches * both)
     assert step.compute_s.sum() == near(step.slot_s["compute"])
     prices = {name: pool.usd_per_h / HOUR_S for name, pool in config.pools.items()}
     assert step.usd["compute"] == near(sum(step.node_s[name] * prices[name] for name in prices))
@@ -182,8 +182,8 @@ def test_short_cuts_change_nothing(case: Case) -> None:
         patch.setattr(Ledger, "_alike", lambda self, *_: ([r] for r in range(case.replicas)))
         begin = Replicas.begin
 
-        def begin_alone(self: Replicas, t_s: float, roster: Roster) -> None:
-            begin(self, t_s, roster)
+        def begin_alone(self: Replicas, index: int, t_s: float) -> None:
+            begin(self, index, t_s)
             for r in range(case.replicas):
                 self._own(r)
 
@@ -195,6 +195,7 @@ def test_short_cuts_change_nothing(case: Case) -> None:
         assert a.slot_s == near(b.slot_s)
         assert a.usd == near(b.usd)
         assert np.array_equal(a.compute_s, b.compute_s)
+        assert np.array_equal(a.slowness, b.slowness)
     assert a_job.timeline.all_rows() == slow_job.timeline.all_rows()
 
 
