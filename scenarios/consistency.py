@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from scenarios.catalogue.prices import devices, machines, unknown, wrong_with
+from scenarios.fits import fullest_stage
 from sim.config import LAW_KEYS, LOSS_KEYS, PerGlobalStep, Pool, PoolOutages, Ring, Script
 from sim.durations import law
 from sim.strikes import allowed_stages
@@ -88,6 +89,7 @@ def _work(scenario: Scenario) -> Iterator[Problem]:
         )
     if work.extra_in_flight and work.schedule != "1f1b":
         yield ("work", "extra_in_flight"), f"is used only with schedule: 1f1b (got {work.schedule})"
+    yield from _memory(scenario)
     if work.stage_seconds is not None:
         stages = scenario.cluster.stages
         for key in ("forward_s", "backward_s"):
@@ -97,6 +99,18 @@ def _work(scenario: Scenario) -> Iterator[Problem]:
                     ("work", "stage_seconds", key),
                     f"must be one number or {stages}, one a stage (got {len(given)})",
                 )
+
+
+def _memory(scenario: Scenario) -> Iterator[Problem]:
+    if scenario.work.fits == "ignore" or scenario.timed_model().layers < scenario.cluster.stages:
+        return
+    found = fullest_stage(scenario)
+    if found is not None and found.is_too_large:
+        yield (
+            ("work",),
+            f"{found}: take more stages or micro_batches, schedule 1f1b, recompute, or say "
+            "fits: ignore",
+        )
 
 
 def _catalogue(scenario: Scenario) -> Iterator[Problem]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from scenarios.catalogue.prices import stale
 from scenarios.derive import job_config
+from scenarios.fits import fullest_stage
 from scenarios.memory import machine_bytes, needed_bytes
 from scenarios.schema import Scenario
 from scenarios.speed import measured_speed, train_flops
@@ -33,6 +34,7 @@ def scenario_numbers(scenario: Scenario, today: date) -> dict[str, Any]:
     step_s, without_links_s = job.times.of(full)
     round_tokens = job.R * job.config.inner_steps * sizes.tokens
     workers = sum(pool.workers or 0 for pool in job.config.pools.values())
+    fit = fullest_stage(scenario)
     usd_per_s = sum((p.workers or 0) * p.usd_per_h for p in job.config.pools.values()) / HOUR_S
     everybody = np.ones((job.R, job.S), dtype=np.bool_)
     healthy_bytes = {
@@ -49,6 +51,7 @@ def scenario_numbers(scenario: Scenario, today: date) -> dict[str, Any]:
         "slots": job.R * job.S,
         "timed_parameters": sum(trainer_sizes.parameters(model, job.S, scenario.method.boundary)),
         "proxy": scenario.is_proxy,
+        "device_memory": fit and str(fit),
         "tokens_per_global_step": round_tokens,
         "tokens": round_tokens * scenario.global_steps,
         "inner_step_s": step_s,
@@ -152,6 +155,8 @@ def in_words(cell: str, n: dict[str, Any]) -> list[str]:
         f"{size(n['sync_bytes_per_global_step'])} exchange",
         f"  no failure         {healthy['hours']:.4g} h, ${healthy['usd']:,.2f}",
     ]
+    if n["device_memory"]:
+        lines.append(f"  device memory      {n['device_memory']}")
     for key, value in n["expected"].items():
         lines.append(f"  expected           {key.replace('_', ' ')} {value:.2%}")
     lines.append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import (
     Field,
@@ -61,6 +61,9 @@ class Work(Strict):
         125.0, gt=0, description="Dense half-precision peak of a worker; by default its devices'."
     )
     utilisation: float = Field(0.4, gt=0, le=1, description="Share of the peak that is reached.")
+    fits: Literal["check", "ignore"] = Field(
+        "check", description="ignore: time it also where a stage is larger than its device."
+    )
     stage_seconds: StageSeconds | None = Field(
         None, description="Seconds a micro-batch, instead of FLOPs / (peak x utilisation)."
     )

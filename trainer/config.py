@@ -17,11 +17,17 @@ from trainer.strict import Strict as Strict
 
 
 class Model(Strict):
-    """Shape of a Llama-style decoder: RMSNorm, RoPE, SwiGLU, no biases, untied head."""
+    """Shape of a Llama-style decoder: RMSNorm, RoPE, SwiGLU, no biases, untied head.
+
+    Where heads share keys and values it can be timed, not trained.
+    """
 
     d: int = Field(64, ge=2, description="Width of the residual stream.")
     layers: int = Field(4, ge=1, description="Decoder blocks, cut into contiguous stages.")
     heads: int = Field(4, ge=1, description="Attention heads; d must be a multiple of them.")
+    kv_heads: int | None = Field(
+        None, ge=1, description="Heads of keys and values, which so many heads share; null: heads."
+    )
     ffn: int = Field(176, ge=1, description="Width of the SwiGLU feed-forward.")
     seq: int = Field(64, ge=2, description="Tokens in a training sequence.")
     vocab: int = Field(32_000, ge=2, description="Vocabulary; a trained model takes its data's.")
@@ -32,7 +38,16 @@ class Model(Strict):
             raise ValueError(
                 f"d / heads must be an even whole number (got d {self.d}, heads {self.heads})"
             )
+        if self.kv_heads is not None and self.heads % self.kv_heads:
+            raise ValueError(
+                f"heads must be a multiple of kv_heads (got {self.heads} and {self.kv_heads})"
+            )
         return self
+
+    @property
+    def kv_width(self) -> int:
+        """Width of the keys, and of the values."""
+        return self.d // self.heads * (self.kv_heads or self.heads)
 
 
 PRESETS: dict[str, Model] = {
@@ -41,10 +56,16 @@ PRESETS: dict[str, Model] = {
     "base": Model(d=256, layers=8, heads=8, ffn=704, seq=256),
     "178m": Model(d=1024, layers=9, heads=8, ffn=2688, seq=2048),
     "512m": Model(d=1536, layers=12, heads=12, ffn=5440, seq=2048),
+    "1b": Model(d=2048, layers=16, heads=32, kv_heads=8, ffn=8192, seq=8192, vocab=128_256),
+    "8b": Model(d=4096, layers=32, heads=32, kv_heads=8, ffn=14_336, seq=8192, vocab=128_256),
+    "13b": Model(d=5120, layers=40, heads=40, ffn=13_824, seq=4096),
+    "70b": Model(d=8192, layers=80, heads=64, kv_heads=8, ffn=28_672, seq=8192, vocab=128_256),
 }
-"""Named shapes: three for the CPU, and the published 178m and 512m."""
+"""Named shapes: three for the CPU, the published 178m and 512m, and four to be timed: Llama 3 (8b
+and 70b: arXiv 2407.21783; 1b: that of 3.2 with a head of its own), Llama 2 (13b: arXiv 2307.09288).
+"""
 
-ModelSpec = Literal["tiny", "small", "base", "178m", "512m"] | Model
+ModelSpec = Literal["tiny", "small", "base", "178m", "512m", "1b", "8b", "13b", "70b"] | Model
 
 RECIPES: dict[str, dict[str, Any]] = {
     "178m": {"sequences": 32, "lr": 1.38e-3},
@@ -144,6 +165,16 @@ class Train(Strict):
         if "warmup" in inner:
             recipe = {key: value for key, value in recipe.items() if key != "warmup_steps"}
         return {**given, "inner": {**recipe, **inner}}
+
+    @model_validator(mode="after")
+    def _every_head_has_its_keys(self) -> Train:
+        its = self.shape()
+        if its.kv_width != its.d:
+            raise ValueError(
+                f"a model with kv_heads below heads can be timed, as work.model, and not trained "
+                f"(got model {self.model if isinstance(self.model, str) else its.kv_heads})"
+            )
+        return self
 
     def shape(self) -> Model:
         """Shape of the trained model: the data's vocabulary rules."""

@@ -101,7 +101,7 @@ def shapes_of(model: Model, widths: Sequence[int | None]) -> tuple[dict[str, Sha
     for count, width in zip(layers_per_stage(model.layers, len(widths)), widths, strict=True):
         layer = {
             "attn_norm": (d,),
-            "w_qkv": (3 * d, d),
+            "w_qkv": (d + 2 * model.kv_width, d),
             "w_o": (width or d, d),
             "ffn_norm": (d,),
             "w_gate": (ffn, d),
