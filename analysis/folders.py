@@ -114,9 +114,9 @@ def _study(folder: Path, only: str | None = None) -> Listing:
     told = read_json(path)
     name, cells, baselines = told.get("name"), told.get("cells"), told.get("baselines")
     if not isinstance(name, str) or not isinstance(cells, dict) or not isinstance(baselines, dict):
-        _broken(path, "name, cells and baselines are expected")
+        broken(path, "name, cells and baselines are expected")
     if not cells:
-        _broken(path, "it names no cells")
+        broken(path, "it names no cells")
     wanted = dict(cells)
     if only is not None:
         wanted = {c: f for c, f in cells.items() if f == only}
@@ -164,9 +164,9 @@ def _single(folder: Path) -> Listing:
 def _inside(path: Path, folder: Path, run: object) -> str:
     """A run folder's name, which must be one directly in the study folder."""
     if not isinstance(run, str) or not _NAME.fullmatch(run):
-        _broken(path, f"{run!r} is no name of a run folder")
+        broken(path, f"{run!r} is no name of a run folder")
     if (folder / run).resolve().parent != folder.resolve():
-        _broken(path, f"{run!r} leads out of the study folder")
+        broken(path, f"{run!r} leads out of the study folder")
     return run
 
 
@@ -180,9 +180,9 @@ def read_json(path: Path) -> dict[str, Any]:
         text = path.read_text("utf-8")
         found = json.loads(text, parse_constant=_no_constant)
     except (OSError, ValueError, RecursionError) as error:
-        _broken(path, str(error))
+        broken(path, str(error))
     if not isinstance(found, dict):
-        _broken(path, "an object is expected")
+        broken(path, "an object is expected")
     return found
 
 
@@ -200,7 +200,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
     found = read_json(path)
     for key in ("name", "cell", "label"):
         if not isinstance(found.get(key), str):
-            _broken(path, f"{key} must be text (got {found.get(key)!r})")
+            broken(path, f"{key} must be text (got {found.get(key)!r})")
     for key in _NUMBERS:
         _check_number(path, key, found.get(key))
     for key in _NUMBERS_OR_NULL:
@@ -209,28 +209,29 @@ def read_summary(folder: Path) -> dict[str, Any]:
     for key, parts in _MAPS.items():
         inner = found.get(key)
         if not isinstance(inner, dict):
-            _broken(path, f"{key} must be a map (got {inner!r})")
+            broken(path, f"{key} must be a map (got {inner!r})")
         for part in parts:
             _check_number(path, f"{key}.{part}", inner.get(part))
     leans = found.get("skip_stage_loss")
     if not isinstance(leans, dict | None):
-        _broken(path, f"skip_stage_loss must be a map or null (got {leans!r})")
+        broken(path, f"skip_stage_loss must be a map or null (got {leans!r})")
     for stage, loss in (leans or {}).items():
         _check_number(path, f"skip_stage_loss.{stage}", loss)
         if not stage.isdecimal():
-            _broken(path, f"skip_stage_loss: {stage!r} is no stage")
+            broken(path, f"skip_stage_loss: {stage!r} is no stage")
     if found["wall_s"] <= 0 or found["global_steps"] < 1:
-        _broken(path, "wall_s and global_steps must be above 0")
+        broken(path, "wall_s and global_steps must be above 0")
     return found
 
 
 def _check_number(path: Path, key: str, value: object) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value):  # type: ignore[arg-type]
-        _broken(path, f"{key} must be a number (got {value!r})")
+        broken(path, f"{key} must be a number (got {value!r})")
 
 
-def _broken(path: Path, what: str) -> NoReturn:
+def broken(path: Path, what: str) -> NoReturn:
+    """Raise the error of a file that is not as it should be."""
     raise AnalysisError(
         f"{path}: {what}; it is damaged or of another version of stageout: "
         "run the scenario again with --force"

@@ -21,8 +21,11 @@ PROVENANCE = {
 """Blocks whose values are taken on trust; the others are choices of the experiment."""
 CHOSEN = "chosen"
 RECORDED = "recorded"
+SWEPT = "swept"
 NOT_TOLD = ("name", "expect", "sweep")
 MOST_ROWS = 400
+MANY = 12
+"""Of more runs than this what differs is told in one row."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,11 @@ def _listed(scenario: Mapping[str, Any]) -> Iterator[str]:
         yield "work.peak_tflops"
 
 
+def of_sweep(key: str, values: Sequence[Any]) -> Input:
+    """A key that a study varies, with all its values."""
+    return Input(key, ", ".join(map(numbers.plain, values)), SWEPT)
+
+
 def _scenario(scenario: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     return flat({key: value for key, value in scenario.items() if key not in NOT_TOLD})
 
@@ -93,17 +101,36 @@ def machine_inputs(runs: Sequence[Run]) -> list[Input]:
     every = [dict(flat({k: v for k, v in r.env.items() if k != "measured_s"})) for r in runs]
     same, differing = _split(every)
     found = [Input(key, value, RECORDED) for key, value in same.items()]
+    if len(runs) > MANY:
+        found += [
+            Input(key, " or ".join(list(dict.fromkeys(values))[:MANY]), RECORDED)
+            for key, values in differing.items()
+        ]
+        return found + _time_here("of all runs", [_spent(run) for run in runs])
     found += [
         Input(f"{key}: {run.cell}", value, RECORDED)
         for key, values in differing.items()
         for run, value in zip(runs, values, strict=True)
     ]
     for run in runs:
-        spent = run.env.get("measured_s")
-        if isinstance(spent, Mapping) and spent:
-            text = ", ".join(f"{what} {numbers.plain(s)} s" for what, s in spent.items())
-            found.append(Input(f"time here: {run.cell}", text, "measured"))
+        found += _time_here(run.cell, [_spent(run)])
     return found[:MOST_ROWS]
+
+
+def _spent(run: Run) -> Mapping[str, Any]:
+    spent = run.env.get("measured_s")
+    return spent if isinstance(spent, Mapping) else {}
+
+
+def _time_here(whose: str, spent: Sequence[Mapping[str, Any]]) -> list[Input]:
+    """Measured seconds by what they went to, summed."""
+    total: dict[str, float] = {}
+    for one in spent:
+        for what, seconds in one.items():
+            if isinstance(seconds, int | float):
+                total[what] = total.get(what, 0.0) + seconds
+    text = ", ".join(f"{what} {numbers.plain(s)} s" for what, s in total.items())
+    return [Input(f"time here: {whose}", text, "measured")] if total else []
 
 
 def _split(

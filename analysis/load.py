@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -37,8 +38,8 @@ _STEPS = (
     "spare_s",
     *(f"{name}_s" for name in CLASSES),
 )
-_SLOTS = ("replica", "stage", "worker", "state", "start_s", "end_s")
 _OUTAGES = ("worker", "zone", "gone_s", "back_s", "cause")
+_SLOTS = ("replica", "stage", "worker", "state", "start_s", "end_s")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +57,20 @@ class Run:
     env: Mapping[str, Any]
     steps: pd.DataFrame
     """One row a committed global step."""
-    slots: pd.DataFrame
-    """One row a spell of a slot in a state."""
-    outages: pd.DataFrame
-    """One row an outage of a worker; back_s is NaN where it lasted to the end."""
+
+    @cached_property
+    def slots(self) -> pd.DataFrame:
+        """One row a spell of a slot in a state; read when it is asked for.
+
+        Raises:
+            AnalysisError: the file is broken.
+        """
+        slots = _frame(self.path / "slots.parquet", _SLOTS, categories=("state",))
+        unknown = set(slots["state"].unique()) - set(STATES)
+        if slots.empty or unknown:
+            states = sorted(map(str, unknown))
+            _damaged(self.path / "slots.parquet", f"states {states}, rows {len(slots)}")
+        return slots
 
     @property
     def is_baseline(self) -> bool:
@@ -137,12 +148,24 @@ class Study:
 
 
 def load(folder: Path) -> Study:
-    """The finished runs of a study folder, or of one run folder.
+    """The finished runs of a study folder, or of one run folder, with all their files.
 
     Raises:
         AnalysisError: no such folder, nothing finished in it, or a broken file.
     """
-    listing = find(folder)
+    study = without_timelines(find(folder))
+    for run in study.runs:
+        _ = run.slots
+        _frame(run.path / "outages.parquet", _OUTAGES)
+    return study
+
+
+def without_timelines(listing: Listing) -> Study:
+    """The finished runs of a folder; a timeline is read when it is asked for.
+
+    Raises:
+        AnalysisError: a broken file.
+    """
     runs = tuple(_load_run(entry) for entry in listing.entries)
     return Study(listing.name, listing.folder, runs, listing)
 
@@ -152,10 +175,6 @@ def _load_run(entry: Entry) -> Run:
     steps = _frame(path / "steps.parquet", _STEPS)
     if len(steps) != entry.summary["global_steps"]:
         _damaged(path / "steps.parquet", f"{len(steps)} global steps, summary.json has others")
-    slots = _frame(path / "slots.parquet", _SLOTS, categories=("state",))
-    unknown = set(slots["state"].unique()) - set(STATES)
-    if slots.empty or unknown:
-        _damaged(path / "slots.parquet", f"states {sorted(map(str, unknown))}, rows {len(slots)}")
     return Run(
         cell=entry.cell,
         path=path,
@@ -165,8 +184,6 @@ def _load_run(entry: Entry) -> Run:
         scenario=_yaml(path / "scenario.yaml"),
         env=read_json(path / "env.json"),
         steps=steps,
-        slots=slots,
-        outages=_frame(path / "outages.parquet", _OUTAGES),
     )
 
 

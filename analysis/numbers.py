@@ -58,6 +58,13 @@ def gap(value: float | None) -> str:
     return f"{value:+.3f}" if abs(value) >= 0.0005 else f"{value:+.1e}"
 
 
+def mean_gap(value: float | None) -> str:
+    """A signed mean to three decimals, as its interval has; 0 only where it is exactly that."""
+    if value is None or value == 0:
+        return gap(value)
+    return f"{round(value, 3) + 0.0:+.3f}"  # not -0.000
+
+
 def nats(value: float) -> str:
     """A difference of losses in words."""
     if value == 0:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -147,12 +148,22 @@ def lines(runs: Sequence[Run]) -> dict[str, Line]:
             look = Line(colour, "o", REFERENCE, short(run.cell), True)
             healthy += 1
         else:
-            k = faulty % len(ARMS)
-            dashes = DASHES[faulty // len(ARMS) % len(DASHES)]
-            look = Line(ARMS[k], MARKERS[k], dashes, short(run.cell), False)
+            look = look_of(run.cell, faulty)
             faulty += 1
         found[run.cell] = look
     return found
+
+
+def look_of(name: str, place: int) -> Line:
+    """The look of an arm by its place among the arms."""
+    k = place % len(ARMS)
+    return Line(ARMS[k], MARKERS[k], DASHES[place // len(ARMS) % len(DASHES)], short(name), False)
+
+
+def shades(count: int) -> list[str]:
+    """Colours in order, light to dark: readable without colours, and by the colour-blind."""
+    places = [0.78 - 0.73 * k / max(1, count - 1) for k in range(count)]
+    return [to_hex(mpl.colormaps["viridis"](place)) for place in places]
 
 
 def short(cell: str, width: int = 28) -> str:

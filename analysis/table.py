@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis import numbers
+from analysis import numbers, point_table
 from analysis.folders import Listing, find, read_json
+from analysis.sweep import sweep_of
 
 Summary = Mapping[str, Any]
+PROXY = "proxy: another model is timed"
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,13 @@ def labels(listing: Listing) -> tuple[str, ...]:
     """What every output must say of these runs: how much evidence, whether a proxy."""
     found = dict.fromkeys(e.summary["label"] for e in listing.entries if e.summary["label"])
     if any(e.summary.get("proxy") is True for e in listing.entries):
-        found["proxy: another model is timed"] = None
+        found[PROXY] = None
+    return (*found, *stale_prices(listing))
+
+
+def stale_prices(listing: Listing) -> tuple[str, ...]:
+    """What runs said of prices of the catalogue that are no longer fresh."""
+    found: dict[str, None] = {}
     for entry in listing.entries:
         told = entry.path / "env.json"
         if told.is_file():
@@ -68,7 +76,7 @@ def joined_labels(listing: Listing) -> str:
 
 
 def table(folder: Path) -> str:
-    """Arm by arm: losses, tokens, simulated hours and dollars.
+    """Of a study a row for each point with its mean gap; else arm by arm what the runs came to.
 
     Raises:
         AnalysisError: nothing finished in the folder, or a broken file.
@@ -78,22 +86,35 @@ def table(folder: Path) -> str:
 
 def text_of(listing: Listing) -> str:
     """The table of runs that were found."""
-    chosen = columns(listing)
-    rows = [["arm", *(c.title for c in chosen)]]
-    rows += [[one_line(e.cell), *(c.show(e.summary) for c in chosen)] for e in listing.entries]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sweep = sweep_of(listing)
+    if sweep is None:
+        chosen = columns(listing)
+        rows = [["arm", *(c.title for c in chosen)]]
+        rows += [[e.cell, *(c.show(e.summary) for c in chosen)] for e in listing.entries]
+        notes = list(labels(listing))
+    else:
+        rows, notes = point_table.text_of(sweep)
+        notes += stale_prices(listing)
+    failed = {} if sweep is None else {c.label for c in sweep.cells if c.failed}
+    left_out = [cell for cell in listing.unfinished if cell not in failed]
+    if left_out:
+        notes.append(f"not finished, left out: {'; '.join(map(one_line, left_out))}")
+    return "\n".join([*aligned(rows), *(f"({one_line(note, 400)})" for note in notes)])
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table whose first row are its titles; the first column stands to the left."""
+    clean = [[one_line(text) for text in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*clean, strict=True)]
     lines = []
-    for first, *rest in rows:
+    for first, *rest in clean:
         cells = [first.ljust(widths[0])]
         cells += [text.rjust(width) for text, width in zip(rest, widths[1:], strict=True)]
         lines.append("  ".join(cells).rstrip())
     lines.insert(1, "  ".join("-" * width for width in widths))
-    notes = list(labels(listing))
-    if listing.unfinished:
-        notes.append(f"not finished, left out: {', '.join(map(one_line, listing.unfinished))}")
-    return "\n".join(lines + [f"({note})" for note in notes])
+    return lines
 
 
-def one_line(name: str) -> str:
+def one_line(name: str, most: int = 64) -> str:
     """A name without control characters, of bearable length."""
-    return "".join(c if c.isprintable() else "?" for c in name)[:64]
+    return "".join(c if c.isprintable() else "?" for c in name)[:most]

@@ -116,7 +116,11 @@ def _lean(run: Run, stage: int) -> str:
 
 def summary_csv(study: Study) -> str:
     """One row a run, one column a quantity, nested keys joined by a dot; numbers in full."""
-    rows = [{"cell": run.cell} | dict(_scalars(run.summary)) for run in study.runs]
+    return csv_of([{"cell": run.cell} | dict(scalars(run.summary)) for run in study.runs])
+
+
+def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as CSV; a column for every key that any of them has."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
@@ -125,12 +129,13 @@ def summary_csv(study: Study) -> str:
     return text.getvalue()
 
 
-def _scalars(summary: Summary, prefix: str = "") -> list[tuple[str, Any]]:
+def scalars(summary: Summary, prefix: str = "") -> list[tuple[str, Any]]:
+    """Keys and values of nested maps, keys joined by a dot."""
     found: list[tuple[str, Any]] = []
     for key, value in summary.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
-            found += _scalars(value, f"{name}.")
+            found += scalars(value, f"{name}.")
         elif name != "cell":
             found.append((name, value))
     return found

@@ -75,7 +75,7 @@ def law_words(law: Mapping[str, Any]) -> str:
         )
     if kind == "script":
         script = law.get("script") or {}
-        return _plural(len(script), "scripted outage")
+        return plural(len(script), "scripted outage")
     return {"none": "no outages", "pools": "outages by the laws of the pools"}.get(
         str(kind), f"outages of kind {kind}"
     )
@@ -100,7 +100,7 @@ def _throughput(study: Study) -> Sentence:
             parts.append(f"{name(run)} {made}{rate}{unit}{cost}")
         text = listed(parts)
     start = f"{regime(study)}, " if regime(study) else ""
-    return Sentence(_capital(f"{start}{text}."), SIMULATED)
+    return Sentence(capital(f"{start}{text}."), SIMULATED)
 
 
 def _losses(study: Study) -> Sentence:
@@ -110,7 +110,7 @@ def _losses(study: Study) -> Sentence:
         text = listed([f"{name(r)} ended at a loss of {_loss(r)}" for r in _few(ended, _loss_of)])
         why = "; the no-failure run has not finished, so there is no gap" if study.faulty else ""
         start = f"{regime(study)}, " if regime(study) else ""
-        return Sentence(_capital(f"{start}{text}{why}."), MEASURED)
+        return Sentence(capital(f"{start}{text}{why}."), MEASURED)
     parts: list[str] = []
     for run in _few(compared, lambda r: float(r.summary["val_loss_gap"])):
         where = numbers.nats(float(run.summary["val_loss_gap"]))
@@ -119,11 +119,11 @@ def _losses(study: Study) -> Sentence:
         verb = "" if parts else "ended "
         parts.append(f"{name(run)} {verb}{where}{of} ({_loss(run)} against {other})")
     counts = {run.summary["val_global_step"] + 1 for run in compared}
-    after = _plural(counts.pop(), "global step") if len(counts) == 1 else "number of global steps"
+    after = plural(counts.pop(), "global step") if len(counts) == 1 else "number of global steps"
     start = f"{regime(study)}, " if regime(study) else ""
     many = f"of {len(compared)} arms the closest and the furthest: " if len(compared) > MANY else ""
     text = f"{start}{many}{listed(parts)}, after the same {after}."
-    return Sentence(_capital(text), MEASURED)
+    return Sentence(capital(text), MEASURED)
 
 
 def _bill(study: Study) -> Sentence:
@@ -133,13 +133,13 @@ def _bill(study: Study) -> Sentence:
         if study.has_prices:
             usd = _span([r.summary["usd"]["total"] for r in study.runs], numbers.usd)
             text = f"{text} and {usd}"
-        return Sentence(_capital(f"{text}{end}."), SIMULATED)
+        return Sentence(capital(f"{text}{end}."), SIMULATED)
     parts: list[str] = []
     for run in study.runs:
         cost = f" and {numbers.usd(run.summary['usd']['total'])}" if study.has_prices else ""
         took = "" if parts else "took "
         parts.append(f"{name(run)} {took}{numbers.hours(run.wall_s)} hours{cost}")
-    return Sentence(_capital(f"{listed(parts)}{end}."), SIMULATED)
+    return Sentence(capital(f"{listed(parts)}{end}."), SIMULATED)
 
 
 def _outages(study: Study) -> Sentence:
@@ -235,11 +235,11 @@ def _span(values: Sequence[float], show: Callable[[float], str]) -> str:
     return low if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
-def _plural(count: int, what: str) -> str:
+def plural(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def _capital(text: str) -> str:
+def capital(text: str) -> str:
     """A sentence's start in a capital; an arm's name there keeps its letters."""
     ours = text.startswith(("no failure ", "the ", "of "))
     return text[0].upper() + text[1:] if ours else text
@@ -262,14 +262,19 @@ def caution(study: Study) -> list[Sentence]:
                 "it does not say that outages help."
             )
         )
-    if study.is_proxy:
-        timed = next(run for run in study.runs if run.summary.get("proxy") is True)
-        model = (timed.scenario.get("work") or {}).get("model")
-        found.append(
-            Sentence(
-                "Proxy: the losses are of the small model that was trained here; hours, dollars "
-                f"and bytes are of the timed job (work.model: {numbers.plain(model)}). Whether "
-                "the gap carries over to it was not tested."
-            )
+    return found + proxy(study)
+
+
+def proxy(study: Study) -> list[Sentence]:
+    """That another model is timed than the one that is trained, where it is so."""
+    timed = next((run for run in study.runs if run.summary.get("proxy") is True), None)
+    if timed is None:
+        return []
+    model = numbers.plain((timed.scenario.get("work") or {}).get("model"))
+    return [
+        Sentence(
+            "Proxy: the losses are of the small model that was trained here; hours, dollars and "
+            f"bytes are of the timed job (work.model: {model}). Whether the gap carries over to "
+            "it was not tested."
         )
-    return found
+    ]

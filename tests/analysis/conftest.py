@@ -53,6 +53,14 @@ class Fake:
     proxy: bool = True
     no_failure_loss: float | None = None
     breaks: bool = True
+    probability: float = 0.05
+    duration: int = 6
+    draws: int = 7
+    """Seed of the outages."""
+    changes: dict[str, Any] = field(default_factory=dict)
+    """Replaces blocks of the scenario."""
+    lean: tuple[float, float] = (0.31, 0.17)
+    """Rise of the loss when an inner stage is bypassed."""
     summary: dict[str, Any] = field(default_factory=dict)
     """Replaces keys of the summary."""
 
@@ -83,23 +91,25 @@ class Fake:
         return summary
 
     def scenario(self) -> dict[str, Any]:
+        broken = {"probability": self.probability, "duration_global_steps": self.duration}
         return {
             "name": self.name,
             "seed": self.seed,
             "global_steps": self.global_steps,
             "cluster": {"replicas": self.replicas, "stages": self.stages},
-            "outages": {"kind": "none"} if self.policy == "none" else PER_STEP,
+            "outages": {"kind": "none"} if self.policy == "none" else PER_STEP | broken,
             "recovery": {"policy": ["skip", "idle"] if self.policy != "idle" else ["idle"]},
             "method": {"inner_steps": H, "outer": {"name": "sparseloco", "density": 0.03125}},
             "train": {"model": "tiny", "eval_every": self.eval_every} if self.trains else None,
             "work": {"model": "178m", "peak_tflops": 125.0, "utilisation": 0.4},
             "pools": {"default": {"workers": None, "usd_per_h": self.price}},
             "network": {"stages": {"bandwidth_mbps": 5000.0, "latency_ms": 0.5}},
+            **self.changes,
         }
 
     def _simulate(self) -> tuple[list[dict[str, Any]], list[Any], list[Any]]:
         R, S = self.replicas, self.stages
-        draws = np.random.default_rng(7).random((self.global_steps, R, 2))
+        draws = np.random.default_rng(self.draws).random((self.global_steps, R, 2))
         out = np.full((R, 2), -1)  # stage, rounds left
         rows, slots, spells = [], [], []
         running: dict[tuple[int, int], list[Any]] = {}
@@ -107,9 +117,10 @@ class Fake:
             a, b = g * ROUND_S, (g + 1) * ROUND_S
             for r in range(R):
                 can_fail = self.policy != "none" and self.breaks and S > 2
-                if out[r, 1] <= 0 and can_fail and draws[g, r, 0] < 0.05:
-                    out[r] = 1 + int(draws[g, r, 1] * (S - 2)), 6
-                    spells.append([int(r * S + out[r, 0]), "default", a, a + 6 * ROUND_S, "step"])
+                if out[r, 1] <= 0 and can_fail and draws[g, r, 0] < self.probability:
+                    out[r] = 1 + int(draws[g, r, 1] * (S - 2)), self.duration
+                    back_s = a + self.duration * ROUND_S
+                    spells.append([int(r * S + out[r, 0]), "default", a, back_s, "step"])
             gone = {(r, int(out[r, 0])) for r in range(R) if out[r, 1] > 0}
             idle = {r for r, _ in gone} if self.policy == "idle" else set()
             steps = np.full((R, S), H)
@@ -159,7 +170,7 @@ class Fake:
             "train_loss": self.loss((g + 1) / self.global_steps) if self.trains else None,
             "val_loss": loss,
             "val_bits_per_byte": loss and loss / math.log(2) / 2.6,
-            "skip_stage_loss": loss and [loss + 0.31, loss + 0.17],
+            "skip_stage_loss": loss and [loss + rise for rise in self.lean],
             "spare_s": 0.0,
             **{f"{c}_s": second[c] for c in CLASSES},
             "steps": steps.tolist(),
