@@ -62,7 +62,8 @@ def test_the_report_of_a_study(tmp_path: Path) -> None:
     stems = {file.stem for file in (made / "figures").iterdir()}
     drawn = {"loss_vs_failure_rate", "training", "loss_vs_tokens", "loss_vs_hours",
              "loss_vs_dollars", "lean_vs_rate", "clock_vs_rate", "loss_vs_cost",
-             "timeline-skip__probability_0_4__seed_0", "timeline-idle__probability_0_4__seed_0"}  # fmt: skip
+             "timeline-skip__probability_0_4__seed_0",
+             "timeline-idle__probability_0_4__seed_0"}  # fmt: skip
     assert stems == drawn | {"mine"}
     images = [attrs for tag, attrs in page.tags if tag == "img"]
     assert len(images) == len(drawn)
