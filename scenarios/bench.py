@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from scenarios.cells import SINGLE
 from scenarios.derive import job_config
 from scenarios.load import load
 from scenarios.schema import Scenario
@@ -25,7 +26,6 @@ KOLMOGOROV = 1.95
 """Over the root of n: a right engine is outside for one seed in 1,000."""
 EXACT = 1e-6
 """Relative, for what leaves nothing to chance."""
-ONE_ARM = ""
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,10 @@ class Bench:
 
     size: float = 1.0
 
-    def scenario(self, name: str, arm: str = ONE_ARM) -> Scenario:
+    def scenario(self, name: str, arm: str = SINGLE) -> Scenario:
         return _cells(name)[arm]
 
-    def play(self, name: str, arm: str = ONE_ARM) -> Played:
+    def play(self, name: str, arm: str = SINGLE) -> Played:
         """A scenario, or an arm of it."""
         scenario = self.scenario(name, arm)
         rounds = max(1, round(self.size * scenario.global_steps))

@@ -7,12 +7,15 @@ import os
 import sys
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from scenarios.load import Loaded, ScenarioError, bundled, dump, json_schema, load
 from scenarios.store import StoreError
+
+if TYPE_CHECKING:
+    from scenarios.plan import Plan
 
 EPILOG = (
     "Exit codes: 0 ok; 1 a run failed; 2 bad usage or scenario; 3 an `expect` not met; "
@@ -87,32 +90,39 @@ def run(
 
     Finished runs are skipped, half-done ones go on where they were.
     """
-    from scenarios import study
+    from scenarios.plan import plan
 
     loaded = read(file, overrides)
-    planned = study.plan(loaded, out, with_training=not no_train)
+    planned = plan(loaded, out, with_training=not no_train)
     if dry_run:
         preview(planned, jobs, out, as_json)
         return
+    from scenarios.agenda import RunError
     from scenarios.show import Show
+    from scenarios.study import run_all
 
     with Show(is_quiet=False) as show:
         try:
             if force:
-                for folder in planned.runs:
+                for folder, each in planned.runs.items():
                     folder.clear(show.tell)
-            summaries = study.run_all(planned, jobs, show)
+                    if each.training is not None:
+                        each.training.clear(show.tell)
+            result = run_all(planned, jobs, show)
         except StoreError as error:
             raise fail(str(error), FAILED) from None
-        except study.RunError as error:
+        except RunError as error:
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
             say("interrupted; the same command goes on where it stopped")
             raise typer.Exit(INTERRUPTED) from None
-    finish(loaded, planned.folder, summaries, as_json)
+    if result.summaries or not result.exit_code:
+        finish(planned, result.summaries, as_json)
+    if result.exit_code:
+        raise typer.Exit(result.exit_code)
 
 
-def finish(loaded: Loaded, folder: Path, summaries: dict[str, Any], as_json: bool) -> None:
+def finish(planned: Plan, summaries: dict[str, dict[str, Any]], as_json: bool) -> None:
     """Table or JSON, report, expectations."""
     from analysis.load import AnalysisError
     from analysis.report import write_report
@@ -120,17 +130,21 @@ def finish(loaded: Loaded, folder: Path, summaries: dict[str, Any], as_json: boo
     from scenarios.expect import unmet
 
     try:
-        report = write_report(folder)
+        report = write_report(planned.folder)
     except AnalysisError as error:
         raise fail(str(error), FAILED) from None
-    print(json.dumps(summaries, indent=2) if as_json else table(folder))
+    print(json.dumps(summaries, indent=2) if as_json else table(planned.folder))
     say(f"report: {report}")
-    missed = [line for cell, s in loaded.cells.items() for line in unmet(s, cell, summaries)]
+    missed = [
+        line
+        for cell in summaries
+        for line in unmet(planned.runs[planned.cells[cell]].scenario, cell, summaries)
+    ]
     if missed:
         raise fail("\n".join(missed), NOT_MET)
 
 
-def preview(planned: Any, jobs: int, out: Path, as_json: bool) -> None:
+def preview(planned: Plan, jobs: int, out: Path, as_json: bool) -> None:
     """The derived numbers of every cell and the time its training will take."""
     from scenarios import preview as p
 
@@ -165,11 +179,9 @@ def check(
     loaded = read(file, overrides)
     print(dump(loaded.scenario), end="")
     from scenarios import preview as p
-    from scenarios.study import SINGLE
 
     for cell, scenario in loaded.cells.items():
-        told = p.scenario_numbers(scenario, date.today())
-        say("\n".join(p.in_words(cell or SINGLE, told)))
+        say("\n".join(p.in_words(cell, p.scenario_numbers(scenario, date.today()))))
 
 
 @app.command(epilog=EPILOG)

@@ -48,7 +48,7 @@ def inconsistencies(scenario: Scenario) -> Iterator[Problem]:
             yield ("outages", "stages"), str(error)
     if isinstance(outages, Script):
         yield from _script(scenario, outages)
-    for arm in scenario.sweep.arms if scenario.sweep is not None else ():
+    for arm in (scenario.sweep.arms or ()) if scenario.sweep is not None else ():
         if arm == NO_FAILURE:
             yield ("sweep", "arms", arm), "is the name of the no-failure run; choose another"
     for key, bound in scenario.expect.items():

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 PACKAGES = ("stageout", "simpy", "numpy", "torch", "tokenizers", "safetensors", "pyarrow")
 
 
-def environment(scenario: Scenario, trainer: Trainer | None, today: date) -> dict[str, Any]:
-    """Date, versions and machine; with a trainer its device, threads and corpus as well."""
-    found: dict[str, Any] = {
+def environment(scenario: Scenario, today: date) -> dict[str, Any]:
+    """Date, versions and machine."""
+    return {
         "date": today.isoformat(),
         "stale_prices": stale(scenario.pools, scenario.catalogue, today),
         "python": sys.version,
@@ -28,18 +28,20 @@ def environment(scenario: Scenario, trainer: Trainer | None, today: date) -> dic
         "cpus": os.cpu_count(),
         "versions": {name: _version(name) for name in PACKAGES},
     }
-    if trainer is not None:
-        import torch
 
-        from trainer.ngrams import ngram_nats
 
-        found |= {
-            "device": str(trainer.worker.device),
-            "threads": torch.get_num_threads(),
-            "corpus": trainer.corpus.facts(),
-            "text": ngram_nats(trainer.corpus.tokens),
-        }
-    return found
+def trained_on(trainer: Trainer) -> dict[str, Any]:
+    """Device, threads and corpus of a training."""
+    import torch
+
+    from trainer.ngrams import ngram_nats
+
+    return {
+        "device": str(trainer.worker.device),
+        "threads": torch.get_num_threads(),
+        "corpus": trainer.corpus.facts(),
+        "text": ngram_nats(trainer.corpus.tokens),
+    }
 
 
 def _version(package: str) -> str | None:

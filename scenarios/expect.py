@@ -7,7 +7,6 @@ from typing import Any
 
 from scenarios.consistency import BOUND
 from scenarios.schema import Scenario
-from scenarios.study import SINGLE
 
 OPERATORS = {
     "<": operator.lt,
@@ -22,7 +21,7 @@ def unmet(scenario: Scenario, cell: str, summaries: dict[str, dict[str, Any]]) -
     """One line for each bound that the cell's summary does not keep."""
     lines = []
     for key, bound in scenario.expect.items():
-        found: Any = summaries[cell or SINGLE]
+        found: Any = summaries[cell]
         for part in key.split("."):
             found = found.get(part) if isinstance(found, dict) else None
         if isinstance(found, dict):  # `usd` stands for its total
@@ -31,5 +30,5 @@ def unmet(scenario: Scenario, cell: str, summaries: dict[str, dict[str, Any]]) -
         assert match is not None, "checked when the scenario was loaded"
         sign, limit = match.groups()
         if not isinstance(found, int | float) or not OPERATORS[sign](found, float(limit)):
-            lines.append(f"{cell or SINGLE}: expected {key} {bound}, found {found}")
+            lines.append(f"{cell}: expected {key} {bound}, found {found}")
     return lines

@@ -1,4 +1,4 @@
-"""From a scenario file to a Scenario: strict YAML, extends, overrides, arms; every problem at once.
+"""From a scenario file to a Scenario: strict YAML, extends, overrides; every problem at once.
 
 `extends: other.yaml` merges maps and replaces everything else. Files come from strangers: they may
 only extend files in or below their own folder, or a bundled scenario by name.
@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
 
 from scenarios.catalogue.files import inline
-from scenarios.explain import explain
+from scenarios.cells import Cell, lay_out, validate
 from scenarios.layers import Layer, merge
 from scenarios.problems import Mark, Problem, ScenarioError, got
 from scenarios.schema import Scenario
@@ -27,7 +26,6 @@ __all__ = ["Loaded", "Mark", "Problem", "ScenarioError", "bundled", "dump", "jso
 
 BUNDLED = Path(__file__).parent
 NOT_ON_THE_COMMAND_LINE = ("extends",)
-NOT_IN_AN_ARM = ("name", "sweep", "extends")
 
 
 @dataclass(frozen=True)
@@ -35,13 +33,18 @@ class Loaded:
     """A scenario file that is right, its overrides applied."""
 
     scenario: Scenario
-    cells: dict[str, Scenario]
-    """What to run, by arm, without sweep; without a sweep the scenario itself under ''."""
+    study: tuple[Cell, ...]
+    """What to run, seeds left aside: no-failure runs first, then the cells, then controls."""
     document: dict[str, Any]
     """What the scenario was made of: files and overrides merged, defaults left out."""
     path: Path
     root: Path
     """Folder that relative paths in the scenario start from."""
+
+    @property
+    def cells(self) -> dict[str, Scenario]:
+        """By label the cells in which things may break; without a sweep the scenario itself."""
+        return {cell.label: cell.scenario for cell in self.study if cell.control is None}
 
 
 def bundled() -> dict[str, Path]:
@@ -62,13 +65,13 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Loaded:
         problems += _override(layer, text)
     problems += inline(root, file.parent)
     fill_tags(root, Scenario)
-    scenario, found = _validate(root)
-    cells, of_arms = _cells(root, {(p.key, p.message) for p in found})
+    scenario, found = validate(root)
+    cells, of_cells = lay_out(root, {(p.key, p.message) for p in found})
     read_wrong = {(problem.at, problem.key) for problem in problems}
-    problems += [p for p in found + of_arms if (p.at, p.key) not in read_wrong]
+    problems += [p for p in found + of_cells if (p.at, p.key) not in read_wrong]
     if problems or scenario is None:
         raise ScenarioError(problems)
-    return Loaded(scenario, cells or {"": scenario}, root.plain(), file, file.parent)
+    return Loaded(scenario, tuple(cells), root.plain(), file, file.parent)
 
 
 def dump(scenario: Scenario) -> str:
@@ -180,7 +183,7 @@ def _bundled_hint(name: str) -> str:
     return f"; bundled: {', '.join(names)}" if names else ""
 
 
-# --- overrides, arms, models ----------------------------------------------------------------
+# --- overrides ------------------------------------------------------------------------------
 
 
 def _override(layer: Layer, text: str) -> list[Problem]:
@@ -197,44 +200,6 @@ def _override(layer: Layer, text: str) -> list[Problem]:
         return [Problem(p.at, key, p.message) for p in error.problems]
     node.key_at = at
     return [Problem(p.at, key, p.message) for p in problems] or layer.assign(key, node)
-
-
-def _validate(root: Node) -> tuple[Scenario | None, list[Problem]]:
-    try:
-        return Scenario.model_validate(root.plain()), []
-    except ValidationError as error:
-        return None, explain(error, root, Scenario)
-
-
-def _cells(root: Node, known: set[tuple[str, str]]) -> tuple[dict[str, Scenario], list[Problem]]:
-    """Each arm over the document, and the problems that the document does not have by itself."""
-    assert isinstance(root.value, dict)
-    sweep = root.value.get("sweep")
-    arms = sweep.value.get("arms") if sweep and isinstance(sweep.value, dict) else None
-    cells: dict[str, Scenario] = {}
-    problems: list[Problem] = []
-    for name, arm in arms.value.items() if arms and isinstance(arms.value, dict) else ():
-        base = Node({key: node for key, node in root.value.items() if key != "sweep"}, root.at)
-        cell, found = _arm(base.clone(), arm)
-        inside, line = arm.marks(), arm.key_at or arm.at
-        problems += [
-            Problem(p.at if p.at in inside else line, f"sweep.arms.{name}.{p.key}", p.message)
-            for p in found
-            if (p.key, p.message) not in known
-        ]
-        if cell is not None:
-            cells[name] = cell
-    return cells, problems
-
-
-def _arm(base: Node, arm: Node) -> tuple[Scenario | None, list[Problem]]:
-    layer = Layer(base, Scenario, NOT_IN_AN_ARM)
-    problems: list[Problem] = []
-    for key, value in arm.value.items() if isinstance(arm.value, dict) else ():
-        problems += layer.assign(key, value)
-    fill_tags(base, Scenario)
-    scenario, found = _validate(base)
-    return scenario, problems + found
 
 
 # --- writing --------------------------------------------------------------------------------

@@ -12,9 +12,9 @@ from scenarios.catalogue.prices import stale
 from scenarios.derive import job_config
 from scenarios.fits import fullest_stage
 from scenarios.memory import machine_bytes, needed_bytes
+from scenarios.plan import Plan
 from scenarios.schema import Scenario
 from scenarios.speed import measured_speed, train_flops
-from scenarios.study import Plan
 from sim.config import HOUR_S, PerGlobalStep, PoolOutages
 from sim.fate import expected_availability
 from sim.job import Job

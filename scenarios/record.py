@@ -7,18 +7,20 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scenarios.schema import Scenario
+from scenarios.store import write_atomically
 from sim.job import Job
 from sim.records import CLASSES, GlobalStep
 from trainer import sizes as trainer_sizes
 
 if TYPE_CHECKING:
-    from trainer.loop import Evaluation, StepResult
+    from trainer.results import Evaluation, StepResult
 
 Row = dict[str, Any]
 
@@ -203,6 +205,45 @@ def _mean(values: Iterable[float]) -> float | None:
 def dumps(value: Mapping[str, Any]) -> str:
     """One line of strict JSON: no NaN."""
     return json.dumps(value, allow_nan=False)
+
+
+class LiveRecord:
+    """metrics.jsonl of a run that goes on: what was known before at once, then row by row.
+
+    Use as a context; it is there whole in the end, or as far as the run came.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.rows: list[Row] = []
+        self._path = path
+        self._file: TextIO | None = None
+
+    def add(self, row: Row, is_new: bool) -> None:
+        """A global step is finished; a reader wants to see a new one now."""
+        self.rows.append(row)
+        if self._file is not None:
+            self._file.write(dumps(row) + "\n")
+            self._file.flush()
+        elif is_new:
+            self._write()
+            self._file = self._path.open("a", encoding="utf-8")
+
+    def __enter__(self) -> LiveRecord:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+        elif error is None:
+            self._write()
+
+    def _write(self) -> None:
+        write_atomically(self._path, "".join(dumps(row) + "\n" for row in self.rows))
 
 
 def read_rows(path: Path) -> list[Row]:

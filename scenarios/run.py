@@ -7,34 +7,28 @@ from typing import Any
 
 from scenarios import record, tables
 from scenarios.derive import job_config
-from scenarios.record import Row, check_coupling, row_of
-from scenarios.session import Run, Session
+from scenarios.directives import directive
+from scenarios.record import Expected, LiveRecord, Row, check_coupling, row_of
+from scenarios.session import Run, Session, session
 from sim.job import Job
-from sim.records import GlobalStep
-from trainer.directive import Directive
 
 OnRow = Callable[[Row], None]
 Tell = Callable[[str], None]
 
 
-def directive(g: GlobalStep) -> Directive:
-    """The training half of a global step."""
-    return Directive(g.index, g.steps, g.sends, g.joins)
-
-
-def couple(job: Job, session: Session, on_row: OnRow) -> None:
-    """The whole coupling: every global step is trained, checked and recorded."""
-    for g in job.global_steps():  # re-simulated from 0 on resume
-        told = directive(g)
-        if session.has_done(told):
-            continue
-        trained = session.train(told)
-        seen = session.evaluate(g.index)
-        check_coupling(g, trained, session.expected)
-        row = row_of(g, trained, seen, session.expected)
-        session.record(row)
-        on_row(row)
-        session.checkpoint(g.index)
+def couple(job: Job, training: Session, live: LiveRecord, on_row: OnRow) -> None:
+    """The whole coupling: every global step is trained, or known to be, checked and recorded."""
+    expected = Expected.of(training.run.scenario, job)
+    for g in job.global_steps():  # simulated from 0, whatever was trained before
+        is_known = g.index < training.known
+        done = training.step(directive(g))
+        result, seen = (done.result, done.seen) if done is not None else (None, None)
+        check_coupling(g, result, expected)
+        training.commit(g.index, done)
+        row = row_of(g, result, seen, expected)
+        live.add(row, is_new=not is_known)
+        if not is_known:
+            on_row(row)
 
 
 def execute(
@@ -42,31 +36,38 @@ def execute(
     tell: Tell,
     on_row: OnRow = lambda row: None,
     processes: Callable[[], int] = lambda: 1,
+    patience_s: float = 60.0,
 ) -> dict[str, Any]:
-    """Simulate and train a run to its end, from its last checkpoint if there is one.
+    """Simulate and train a run to its end, from where its training was left.
 
     Writes everything of the run folder but summary.json, and returns what that will hold.
 
     Args:
+        on_row: told of every global step that was not known before.
         processes: how many one-threaded processes it may use by now; asked at every global step.
             It changes no result.
+        patience_s: how long to wait for another process that works on the same.
 
     Raises:
+        Busy: it has waited in vain.
         StalledError, NonFiniteLoss, WorkerDied, StoreError, OSError: finished global steps are
             kept.
         LedgerError, CouplingError: a bug.
     """
     run.folder.create(run.scenario)
-    with run.folder.locked(tell):
+    with (
+        run.folder.locked(tell, patience_s),
+        session(run, tell, processes, patience_s) as training,
+    ):
         job = Job(job_config(run.scenario))
-        session = Session.open(run, job, tell, processes)
-        with session:
-            couple(job, session, on_row)
-        session.write_environment()
-        tables.write_steps(run.folder.steps, session.rows)
+        with LiveRecord(run.folder.metrics) as live:
+            couple(job, training, live, on_row)
+        training.finish()
+        training.write_environment()
+        tables.write_steps(run.folder.steps, live.rows)
         tables.write_slots(run.folder.path / "slots.parquet", job)
         tables.write_outages(run.folder.path / "outages.parquet", job.spells())
-    return record.summary_of(run.scenario, session.rows, job) | {
+    return record.summary_of(run.scenario, live.rows, job) | {
         "cell": run.cell,
-        "anchor_sha256": session.anchor_sha256(),
+        "anchor_sha256": training.facts.get("anchor_sha256"),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     Field,
@@ -33,6 +33,11 @@ DEFAULT_POOL = "default"
 TIMED_BY_DEFAULT: ModelSpec = "178m"
 """Timed where nothing is trained and no model is named."""
 SEQUENCES_BY_DEFAULT = 32
+MOST_SEED = 2**32 - 1
+MOST_ADAPTIVE_SEEDS = 30
+
+Seed = Annotated[int, Field(ge=0, le=MOST_SEED)]
+Count = Annotated[int, Field(ge=1)]
 
 
 class Work(Strict):
@@ -86,19 +91,69 @@ def with_device(work: Work, catalogue: Catalogue, of_pools: set[tuple[str, int]]
     return work.model_copy(update=told)
 
 
-class Sweep(Strict):
-    """What to vary."""
+class SeedsUntil(Strict):
+    """Seeds are added to a point until the interval of its gap is narrow."""
 
-    arms: dict[Name, dict[str, Any]] = Field(
-        min_length=1, description="Cells by name: key.path -> value."
+    min: int = Field(3, ge=2, le=MOST_ADAPTIVE_SEEDS, description="Seeds of every point.")
+    max: int = Field(10, ge=2, le=MOST_ADAPTIVE_SEEDS, description="Seeds of a point at most.")
+    half_width: float = Field(
+        gt=0, description="Nats: half of the paired 95 % interval of val_loss_gap to reach."
     )
+
+    @model_validator(mode="after")
+    def _some_to_add(self) -> SeedsUntil:
+        if self.max < self.min:
+            raise ValueError(f"max must be at least min (got {self.max} and {self.min})")
+        return self
+
+
+class Sweep(Strict):
+    """What to vary. Cells are arms x parameter points x seeds."""
+
+    arms: dict[Name, dict[str, Any]] | None = Field(
+        None, min_length=1, description="Settings by name: key.path -> value."
+    )
+    parameters: dict[str, Annotated[list[Any], Field(min_length=1)]] | None = Field(
+        None, min_length=1, description="key.path -> values; all are crossed."
+    )
+    seeds: Count | Annotated[list[Seed], Field(min_length=1)] | SeedsUntil = Field(
+        1,
+        description="So many from the scenario's on; or these; or {min, max, half_width}: more "
+        "while intervals are wide.",
+    )
+    controls: dict[Name, dict[str, Any]] | None = Field(
+        None,
+        min_length=1,
+        description="By name: key.path -> value over every no-failure run, which it is compared "
+        "with.",
+    )
+
+    @model_validator(mode="after")
+    def _varies_something(self) -> Sweep:
+        if not self.model_fields_set:
+            raise ValueError("needs arms, parameters, seeds or controls (got {})")
+        return self
+
+    def first_seeds(self, seed: int) -> list[int]:
+        """Seeds that every point has, in a scenario with this one."""
+        if isinstance(self.seeds, list):
+            return self.seeds
+        count = self.seeds.min if isinstance(self.seeds, SeedsUntil) else self.seeds
+        return [seed + i for i in range(count)]
+
+    @property
+    def most_seeds(self) -> int:
+        """Seeds that a point may come to."""
+        if isinstance(self.seeds, list):
+            return len(self.seeds)
+        return self.seeds.max if isinstance(self.seeds, SeedsUntil) else self.seeds
 
 
 class Scenario(Strict):
     """A scenario file, defaults filled in."""
 
     name: Name = Field(description="Names the run folder.")
-    seed: int = Field(0, ge=0, le=2**32 - 1, description="Of every random stream.")
+    seed: Seed = Field(0, description="Of every random stream.")
     global_steps: int = Field(45, ge=1, le=10_000_000, description="Rounds; also the LR horizon.")
     cluster: Cluster = Field(default_factory=Cluster, description="Where.")
     outages: Outages = Field(default_factory=NoOutages, description="What breaks.")

@@ -1,26 +1,24 @@
-"""One execution of a run: its trainer, the record so far, checkpoints, measured times."""
+"""One execution of a run: its trainer, what has been trained so far, checkpoints, times."""
 
 from __future__ import annotations
 
-import hashlib
-import json
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from scenarios.environment import environment
-from scenarios.record import Expected, Row, dumps, read_rows
+from scenarios.directives import chained
+from scenarios.environment import environment, trained_on
 from scenarios.schema import Scenario
 from scenarios.store import RunFolder, StoreError, write_atomically
-from sim.job import Job
+from scenarios.trained import Round, Training
 from trainer.directive import Directive
 
 if TYPE_CHECKING:
-    from trainer.loop import Evaluation, StepResult, Trainer
+    from trainer.loop import Trainer
 
 T = TypeVar("T")
 CHECKPOINT_SHARE = 0.05
@@ -31,153 +29,128 @@ WORTH_S = 5.0
 
 @dataclass(frozen=True)
 class Run:
-    """One cell of a scenario, to be executed in its folder."""
+    """One cell and seed of a scenario, to be executed in its folder."""
 
     cell: str
     scenario: Scenario
     folder: RunFolder
+    training: Training | None
+    """None in a timing study."""
 
 
 @dataclass
 class Session:
-    """State of an execution. Use as a context: the live record is closed at the end."""
+    """The training half of a run: what is in the store, and the trainer for the rest."""
 
     run: Run
-    expected: Expected
-    trainer: Trainer | None
-    rows: list[Row]
-    """The record: of the checkpoint's global steps at first, then growing."""
-    done: int
-    """Global steps that the checkpoint holds."""
-    key: str
-    """Digest of the Directives of those steps, which the simulation must reproduce."""
+    rounds: list[Round]
+    """Known global steps: found in the store at first, then trained here."""
+    trainer: Trainer | None = None
+    """None where all is known, or nothing is trained."""
     processes: Callable[[], int] = lambda: 1
     """How many one-threaded processes the run may use by now; that may grow, never shrink."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Of a finished training: anchor_sha256, environment."""
+    known: int = 0
+    """Global steps that were in the store."""
     spent_s: dict[str, float] = field(default_factory=dict)
     """Measured seconds by what was done; apart from the record, so equal runs are equal files."""
-    _process_s: float = 0.0
-    _chain: str = ""
+    process_s: float = 0.0
+    """Seconds x processes at work."""
+    _directives: str = ""
     _cost_s: float = 0.0
     _saved_s: float = field(default_factory=time.perf_counter)
-    _metrics: TextIO | None = None
+    _record: TextIO | None = None
 
-    @staticmethod
-    def open(
-        run: Run, job: Job, tell: Callable[[str], None], processes: Callable[[], int]
-    ) -> Session:
-        """Take up the run where its last good checkpoint left it."""
-        rows = read_rows(run.folder.metrics)
-        expected = Expected.of(run.scenario, job)
-        trainer = make_trainer(run.scenario)
-        if trainer is None:
-            return Session(run, expected, None, [], 0, "", processes)
-        from trainer.checkpoint import CheckpointError  # torch is loaded by now
+    @property
+    def is_trained(self) -> bool:
+        return self.run.training is not None
 
-        for done, key, path in run.folder.checkpoints_newest_first():
-            if done > len(rows):
-                continue
-            try:
-                trainer.load(path)
-            except CheckpointError as error:
-                tell(f"{error}; trying the one before")
-                continue
-            tell(f"{run.cell}: goes on after global step {done - 1}")
-            return Session(run, expected, trainer, rows[:done], done, key, processes)
-        return Session(run, expected, trainer, [], 0, "", processes)
-
-    def __enter__(self) -> Session:
-        kept = "".join(dumps(row) + "\n" for row in self.rows)
-        write_atomically(self.run.folder.metrics, kept)
-        self._metrics = self.run.folder.metrics.open("a", encoding="utf-8")
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        assert self._metrics is not None, "entered before"
-        self._metrics.close()
-        if self.trainer is not None:
-            self.trainer.close()
-
-    def has_done(self, told: Directive) -> bool:
-        """Whether the checkpoint holds this global step already.
-
-        Raises:
-            StoreError: the simulation gives other Directives than the checkpoint was trained on.
-        """
-        self._chain = hashlib.sha256((self._chain + told.key()).encode()).hexdigest()
-        if told.index == self.done - 1 and self._chain != self.key:
-            raise StoreError(
-                f"{self.run.folder.path}: the outages simulated now differ from those of the "
-                "checkpoint, by another version of stageout; start over with --force"
-            )
-        return told.index < self.done
-
-    def train(self, told: Directive) -> StepResult | None:
-        """Train a global step; nothing in a timing study."""
-        if self.trainer is None:
+    def step(self, told: Directive) -> Round | None:
+        """A global step as it was trained before, or now; None in a timing study."""
+        self._directives = chained(self._directives, told)
+        if not self.is_trained:
             return None
-        trainer = self.trainer
+        if told.index < len(self.rounds):
+            return self.rounds[told.index]
+        trainer = self._trainer()
         if self._left_s(told.index) >= WORTH_S:
             trainer.use(self.processes())
-        return self._timed("train", lambda: trainer.step(told))
+        result = self._timed("train", lambda: trainer.step(told))
+        due = self._is_evaluated(told.index)
+        return Round(result, self._timed("evaluate", trainer.evaluate) if due else None)
 
-    def evaluate(self, index: int) -> Evaluation | None:
-        """Evaluate every `train.eval_every` global steps, and after the last."""
-        train = self.run.scenario.train
-        if self.trainer is None or train is None:
-            return None
-        is_due = (index + 1) % train.eval_every == 0
-        if not (is_due or self._is_last(index)):
-            return None
-        return self._timed("evaluate", self.trainer.evaluate)
-
-    def record(self, row: Row) -> None:
-        """Append a row to the record, in memory and on disk."""
-        assert self._metrics is not None, "inside the context"
-        self._metrics.write(dumps(row) + "\n")
-        if self.trainer is not None:  # a reader wants to see it now
-            self._metrics.flush()
-        self.rows.append(row)
-
-    def checkpoint(self, index: int) -> None:
-        """Save, as often as costs CHECKPOINT_SHARE of the time, and after the last step."""
-        if self.trainer is None:
+    def commit(self, index: int, done: Round | None) -> None:
+        """A global step that was trained now is right: keep it, with a checkpoint if one is due."""
+        if done is None or index < len(self.rounds):
             return
+        assert self._record is not None, "open while there is something to train"
+        self._record.write(done.line(index))
+        self._record.flush()
+        self.rounds.append(done)
+        self._checkpoint(index)
+
+    def finish(self) -> None:
+        """The run is over: what it trained is whole, and others may use it.
+
+        Raises:
+            StoreError: the outages were not those that were planned.
+        """
+        training = self.run.training
+        if training is None:
+            return
+        if self._directives != training.directives:
+            raise StoreError(
+                f"{self.run.folder.path}: the outages of this run differ from those it was planned "
+                "with: a bug; please report it"
+            )
+        if self.trainer is not None:
+            self.facts = {
+                "anchor_sha256": self.trainer.anchor_sha256(),
+                "environment": trained_on(self.trainer),
+            }
+            training.finish(**self.facts)
+
+    def write_environment(self) -> None:
+        """env.json: versions, machine, corpus, measured times of this execution."""
+        told = environment(self.run.scenario, date.today()) | self.facts.get("environment", {})
+        told |= {
+            "trained_from": self.known,
+            "measured_s": {key: round(value, 3) for key, value in self.spent_s.items()},
+            "process_s": round(self.process_s, 3),
+        }
+        self.run.folder.write_json("env.json", told)
+
+    def _checkpoint(self, index: int) -> None:
+        """Save, as often as costs CHECKPOINT_SHARE of the time, and where others begin."""
+        training, done = self.run.training, index + 1
+        assert training is not None, "trained"
+        if done == self.run.scenario.global_steps and done not in training.keep_at:
+            return  # `finish` comes next
         since_s = time.perf_counter() - self._saved_s
-        if self._is_last(index) or self._cost_s <= CHECKPOINT_SHARE * since_s:
+        if done in training.keep_at or self._cost_s <= CHECKPOINT_SHARE * since_s:
             begin = time.perf_counter()
-            self.run.folder.save_checkpoint(index + 1, self._chain, self.trainer.save)
+            training.save_checkpoint(done, self._trainer().save)
             self._saved_s = time.perf_counter()
             self._cost_s = self._saved_s - begin
             self._add("checkpoint", self._cost_s)
 
-    def write_environment(self) -> None:
-        """env.json: versions, machine, corpus, measured times of this execution."""
-        path = self.run.folder.path / "env.json"
-        told = environment(self.run.scenario, self.trainer, date.today()) | {
-            "trained_from": self.done,
-            "measured_s": {key: round(value, 3) for key, value in self.spent_s.items()},
-            "process_s": round(self._process_s, 3),
-        }
-        write_atomically(path, json.dumps(told, indent=2))
+    def _trainer(self) -> Trainer:
+        assert self.trainer is not None, "there is something to train"
+        return self.trainer
 
-    def anchor_sha256(self) -> str | None:
-        """Fingerprint of the trained weights."""
-        return self.trainer.anchor_sha256() if self.trainer is not None else None
+    def _is_evaluated(self, index: int) -> bool:
+        """Every `train.eval_every` global steps, and after the last."""
+        scenario = self.run.scenario
+        assert scenario.train is not None, "trained"
+        return (index + 1) % scenario.train.eval_every == 0 or index + 1 == scenario.global_steps
 
     def _left_s(self, index: int) -> float:
         """Training seconds left, by those of this execution so far; at first, none are known."""
-        trained = index - self.done
+        trained = index - self.known
         if not trained:
             return 0.0
         return self.spent_s["train"] / trained * (self.run.scenario.global_steps - index)
-
-    def _is_last(self, index: int) -> bool:
-        return index + 1 == self.run.scenario.global_steps
 
     def _timed(self, what: str, do: Callable[[], T]) -> T:
         begin = time.perf_counter()
@@ -187,16 +160,78 @@ class Session:
 
     def _add(self, what: str, seconds: float) -> None:
         self.spent_s[what] = self.spent_s.get(what, 0.0) + seconds
-        if self.trainer is not None:
-            self._process_s += seconds * self.trainer.crew.size
+        self.process_s += seconds * self._trainer().crew.size
 
 
-def make_trainer(scenario: Scenario) -> Trainer | None:
-    """The trainer of a scenario; None in a timing study, which never loads torch."""
-    if scenario.train is None:
-        return None
+@contextlib.contextmanager
+def session(
+    run: Run, tell: Callable[[str], None], processes: Callable[[], int], patience_s: float
+) -> Iterator[Session]:
+    """Take up the training of a run where the store leaves it; alone, if there is any left to do.
+
+    Raises:
+        Busy: another process trains the same.
+    """
+    training = run.training
+    if training is None:
+        yield Session(run, [])
+        return
+    if (facts := training.done()) is not None:
+        yield _finished(run, training, facts)
+        return
+    with training.locked(tell, patience_s):
+        if (facts := training.done()) is not None:  # by who had the lock before
+            yield _finished(run, training, facts)
+            return
+        trainer = make_trainer(run.scenario)
+        with trainer:
+            rounds = _taken_up(run, training, trainer, tell)
+            write_atomically(training.record, "".join(r.line(i) for i, r in enumerate(rounds)))
+            with training.record.open("a", encoding="utf-8") as record:
+                yield Session(run, rounds, trainer, processes, known=len(rounds), _record=record)
+
+
+def _finished(run: Run, training: Training, facts: dict[str, Any]) -> Session:
+    rounds = training.rounds()
+    return Session(run, rounds, facts=facts, known=len(rounds))
+
+
+def _taken_up(
+    run: Run, training: Training, trainer: Trainer, tell: Callable[[str], None]
+) -> list[Round]:
+    """Put the trainer where its newest good checkpoint was, else where the training leaves that of
+    its no-failure run; the global steps before."""
+    from trainer.checkpoint import CheckpointError  # torch is loaded by now
+
+    rounds = training.rounds()
+    for done, path in training.checkpoints_newest_first():
+        if done > len(rounds):
+            continue
+        try:
+            trainer.load(path)
+        except CheckpointError as error:
+            tell(f"{error}; trying the one before")
+            continue
+        tell(f"{run.cell}: goes on after global step {done - 1}")
+        return rounds[:done]
+    fork = training.fork
+    if fork is None or not fork.is_there:
+        return []
+    rounds = fork.of.rounds()[: fork.at]
+    try:
+        trainer.load(fork.of.checkpoint_at(fork.at), nobody_has_joined=True)
+    except CheckpointError as error:
+        tell(f"{error}; training from the start")
+        return []
+    tell(f"{run.cell}: begins after global step {fork.at - 1} of its no-failure run")
+    return rounds
+
+
+def make_trainer(scenario: Scenario) -> Trainer:
+    """The trainer of a scenario; it brings torch."""
     from trainer.loop import Trainer, setup_torch
 
+    assert scenario.train is not None, "a timing study trains nothing"
     setup_torch(threads=1)
     return Trainer(
         scenario.train,

@@ -13,6 +13,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from scenarios.session import Run
+
 LINE_EVERY_S = 10.0
 Row = dict[str, Any]
 
@@ -91,8 +93,9 @@ class Show:
         else:
             print(text, file=sys.stderr, flush=True)
 
-    def row(self, cell: str, total: int, row: Row) -> None:
-        """A global step of a cell is finished."""
+    def row(self, run: Run, row: Row) -> None:
+        """A global step of a run is finished."""
+        cell, total = run.cell, run.scenario.global_steps
         done = row["global_step"] + 1
         if row["val_loss"] is not None:
             self._loss[cell] = row["val_loss"]

@@ -163,11 +163,18 @@ class Trainer:
         self._check_whole()
         checkpoint.write(folder, self._identity(), self.committed, self._parts())
 
-    def load(self, folder: Path) -> None:
+    def load(self, folder: Path, nobody_has_joined: bool = False) -> None:
         """Go on from where `save` was called, to the same bits. Raises CheckpointError, and
-        then nothing has changed."""
+        then nothing has changed.
+
+        nobody_has_joined: no slot had, so that the state may be that of a run with another
+        `on_return`.
+        """
         self.crew.settle()  # else a process would still write to what is loaded
-        self.committed = checkpoint.read(folder, self._identity(), self._parts())
+        identity = self._identity()
+        if nobody_has_joined:
+            del identity["on_return"]
+        self.committed = checkpoint.read(folder, identity, self._parts())
         self._whole = True
 
     # --- the parts of a global step -----------------------------------------------------------

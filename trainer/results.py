@@ -6,13 +6,15 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.model import Hop
-from trainer.outer import Counts
-from trainer.replica import LocalRound
+if TYPE_CHECKING:  # a record of results is read without torch
+    from trainer.model import Hop
+    from trainer.outer import Counts
+    from trainer.replica import LocalRound
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from scenarios import session
+from scenarios.agenda import RunError, attempt
 from scenarios.load import Loaded
+from scenarios.plan import plan
 from scenarios.record import read_rows
 from scenarios.run import execute
 from scenarios.session import Run
 from scenarios.show import Show
-from scenarios.study import RunError, attempt, plan, run_all
+from scenarios.study import run_all
 
 Small = Callable[..., Loaded]
 
@@ -79,7 +81,7 @@ def test_a_run_alone_uses_all_jobs_and_a_run_beside_others_its_share(
     with Show(is_quiet=True) as show:
         beside = run_all(plan(loaded, tmp_path / "beside"), 4, show)
     assert isinstance(alone, dict)
-    assert beside["run"]["anchor_sha256"] == alone["anchor_sha256"]
+    assert beside.summaries["run"]["anchor_sha256"] == alone["anchor_sha256"]
     told = json.loads((tmp_path / "beside" / "small" / "study.json").read_text())
     for folder in told["cells"].values():
         env = json.loads((tmp_path / "beside" / "small" / folder / "env.json").read_text())

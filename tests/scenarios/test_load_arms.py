@@ -58,7 +58,7 @@ def test_an_arm_goes_over_the_command_line() -> None:
         "one": (1, 45),
         "two": (5, 7),
     }
-    assert load("s.yaml", ["sweep=null"]).cells.keys() == {""}
+    assert load("s.yaml", ["sweep=null"]).cells.keys() == {"run"}
 
 
 def test_an_arms_problems_are_said_at_its_line() -> None:

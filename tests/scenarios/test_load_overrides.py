@@ -66,7 +66,7 @@ def at(loaded: Loaded, path: str) -> Any:
 def test_an_override_sets_a_key(override: str, path: str, value: Any) -> None:
     loaded = load("s.yaml", [override])
     assert at(loaded, path) == value
-    assert loaded.cells == {"": loaded.scenario}
+    assert loaded.cells == {"run": loaded.scenario}
 
 
 def test_the_last_override_of_a_key_wins() -> None:

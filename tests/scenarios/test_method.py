@@ -9,8 +9,8 @@ import pytest
 from scenarios import memory
 from scenarios.derive import timed_sizes
 from scenarios.load import ScenarioError, dump, load
+from scenarios.plan import plan
 from scenarios.schema import Scenario
-from scenarios.study import plan
 
 
 @pytest.fixture(autouse=True)
@@ -111,8 +111,9 @@ def test_more_memory_than_there_is_is_refused_with_the_number_and_a_cure(
 def test_what_is_refused_is_refused_before_anything_is_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from scenarios.agenda import RunError
     from scenarios.show import Show
-    from scenarios.study import RunError, run_all
+    from scenarios.study import run_all
 
     scenario("train: {model: 512m}", "work.micro_batches=1")
     loaded = load("s.yaml")

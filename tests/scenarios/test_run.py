@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import multiprocessing
 import random
@@ -16,12 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from scenarios.derive import job_config
+from scenarios.directives import directive
 from scenarios.load import Loaded
+from scenarios.plan import plan
 from scenarios.record import CouplingError, Expected, check_coupling, read_rows
-from scenarios.run import directive, execute
+from scenarios.run import execute
 from scenarios.session import Run, make_trainer
 from scenarios.store import StoreError
-from scenarios.study import plan
 from sim.job import Job
 from tests.scenarios.conftest import OUTAGES
 from trainer.directive import Directive
@@ -178,22 +178,27 @@ def test_a_resume_trains_only_what_is_missing(small: Small, tmp_path: Path) -> N
     assert f"goes on after global step {seen[4] - 1}" in told[0]
 
 
-def test_a_checkpoint_of_other_outages_is_refused(small: Small, tmp_path: Path) -> None:
+def test_other_outages_than_planned_are_refused(small: Small, tmp_path: Path) -> None:
     run = the_run(small("per_global_step"), tmp_path / "runs")
-    execute(run, quiet)
-    for folder in run.folder.checkpoints.iterdir():
-        told = json.loads((folder / "step.json").read_text())
-        (folder / "step.json").write_text(json.dumps({**told, "directives": "0" * 64}))
-    with pytest.raises(StoreError, match="start over with --force"):
-        execute(run, quiet)
+    assert run.training is not None
+    wrong = dataclasses.replace(run.training, directives="0" * 64)
+    with pytest.raises(StoreError, match="differ from those it was planned with"):
+        execute(dataclasses.replace(run, training=wrong), quiet)
+    assert run.training.done() is None
 
 
 def test_a_broken_checkpoint_falls_back_to_the_one_before(small: Small, tmp_path: Path) -> None:
+    expected = execute(the_run(small("per_global_step"), tmp_path / "whole"), quiet)
     run = the_run(small("per_global_step"), tmp_path / "runs")
-    expected = execute(run, quiet)
-    newest = sorted(run.folder.checkpoints.iterdir())[-1]
-    state = newest / "replica-0.safetensors"
-    state.write_bytes(state.read_bytes()[:-7] + b"garbage")
+
+    def stop_after_five(row: dict[str, object]) -> None:
+        if row["global_step"] == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        execute(run, quiet, stop_after_five)
+    assert run.training is not None
+    run.training.save_checkpoint(5, lambda path: (path / "trainer.json").write_text("{}"))
     told: list[str] = []
     assert execute(run, told.append) == expected
     assert "trying the one before" in told[0]

@@ -1,4 +1,4 @@
-"""Run folders: identity, locks, checkpoints, broken records."""
+"""Run folders: identity, locks, broken records."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.identity import fingerprint
 from scenarios.load import Loaded
+from scenarios.plan import plan, prepared
 from scenarios.record import dumps, read_rows
-from scenarios.store import RunFolder, StoreError, fingerprint, write_atomically
-from scenarios.study import plan, prepared
+from scenarios.store import RunFolder, StoreError, write_atomically
 
 Small = Callable[..., Loaded]
 
@@ -43,29 +44,6 @@ def test_arms_that_cannot_differ_without_failures_share_their_no_failure_run(
     assert planned.cells["a"].path.parent == tmp_path / "small"
 
 
-def test_checkpoints_keep_the_last_two_and_skip_broken_ones(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "run", tmp_path / "checkpoints")
-    for done in (1, 2, 3):
-        folder.save_checkpoint(done, f"key{done}", lambda path: (path / "x").touch())
-    found = list(folder.checkpoints_newest_first())
-    assert [(done, key) for done, key, _ in found] == [(3, "key3"), (2, "key2")]
-    (found[0][2] / "step.json").write_text("{not json")
-    assert [done for done, _, _ in folder.checkpoints_newest_first()] == [2]
-
-
-def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path / "run", tmp_path / "checkpoints")
-    folder.save_checkpoint(1, "key", lambda path: None)
-
-    def full(path: Path) -> None:
-        (path / "half").write_text("half")
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(OSError, match="No space left"):
-        folder.save_checkpoint(2, "key", full)
-    assert [path.name for path in folder.checkpoints.iterdir()] == ["00000001"]
-
-
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     file = tmp_path / "summary.json"
     write_atomically(file, "old")
@@ -91,7 +69,7 @@ def test_rows_end_where_the_record_is_cut_or_wrong(tmp_path: Path) -> None:
 
 
 def _hold(path: Path, held: multiprocessing.synchronize.Event) -> None:
-    with RunFolder(path, path).locked(lambda text: None):
+    with RunFolder(path).locked(lambda text: None):
         held.set()
         multiprocessing.Event().wait()
 
@@ -105,11 +83,11 @@ def test_one_process_at_a_time_works_on_a_run(tmp_path: Path) -> None:
     told: list[str] = []
     with (
         pytest.raises(StoreError, match="still works on this run"),
-        RunFolder(tmp_path, tmp_path).locked(told.append, patience_s=0.5),
+        RunFolder(tmp_path).locked(told.append, patience_s=0.5),
     ):
         pass
     assert len(told) == 1
     other.kill()
     other.join()
-    with RunFolder(tmp_path, tmp_path).locked(told.append):
+    with RunFolder(tmp_path).locked(told.append):
         assert len(told) == 1

@@ -9,9 +9,9 @@ import pytest
 
 from scenarios.derive import timed_sizes
 from scenarios.load import Loaded, ScenarioError
+from scenarios.plan import plan
 from scenarios.record import read_rows
 from scenarios.run import execute
-from scenarios.study import plan
 from trainer.sizes import parameters
 
 Small = Callable[..., Loaded]

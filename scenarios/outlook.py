@@ -1,0 +1,63 @@
+"""What a run will be: its simulation, before anything is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scenarios.derive import job_config
+from scenarios.directives import chained, directive
+from scenarios.schema import Scenario
+from sim.config import HOUR_S
+from sim.job import Job, StalledError
+
+MOST_SIMULATED = 1000
+"""Where only totals are asked for, so many global steps are simulated and the rest is scaled."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Totals of a run's simulation; of a part of it where that was enough."""
+
+    global_steps: int
+    """Simulated ones."""
+    hours: float
+    usd: float
+    outages: float
+    degraded_share: float
+    """Of its replica-rounds those in which a slot did not train all the way."""
+    directives: str
+    """Digest of all Directives that were simulated."""
+    healthy_steps: int
+    """Global steps before the first in which anything is missing or joins."""
+    stalled: str
+    """Why the job can never go on; empty if it can."""
+
+
+def look_ahead(scenario: Scenario, most: int | None = None) -> Outlook:
+    """Simulate a scenario, or its first `most` global steps scaled to its length."""
+    steps = min(scenario.global_steps, most or scenario.global_steps)
+    job = Job(job_config(scenario.model_copy(update={"global_steps": steps})))
+    degraded, usd, end_s, directives, healthy, done, stalled = 0, 0.0, 0.0, "", 0, 0, ""
+    try:
+        for g in job.global_steps():
+            missing = g.steps < job.config.inner_steps
+            degraded += int(missing.any(axis=1).sum())
+            usd += sum(g.usd.values())
+            end_s = g.end_s
+            directives = chained(directives, directive(g))
+            is_healthy = bool(not missing.any() and g.sends.all() and not g.joins.any())
+            healthy += int(is_healthy and healthy == g.index)
+            done = g.index + 1
+    except StalledError as error:
+        stalled = str(error)
+    scale = scenario.global_steps / steps
+    return Outlook(
+        global_steps=done,
+        hours=end_s / HOUR_S * scale,
+        usd=usd * scale,
+        outages=job.roster.losses * scale,
+        degraded_share=degraded / (done * job.R) if done else 0.0,
+        directives=directives,
+        healthy_steps=healthy,
+        stalled=stalled,
+    )
