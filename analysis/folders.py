@@ -53,7 +53,7 @@ _NUMBERS_OR_NULL = (
 _MAPS = {
     "slot_s": CLASSES,
     "bytes": ("boundary", "sync", "restore", "snapshot", "lost"),
-    "usd": ("compute", "egress", "total"),
+    "usd": ("compute", "egress", "storage", "total"),
 }
 
 

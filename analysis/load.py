@@ -32,6 +32,7 @@ _STEPS = (
     "train_tokens",
     "usd_compute",
     "usd_egress",
+    "usd_storage",
     "train_loss",
     "val_loss",
     "val_bits_per_byte",
@@ -93,7 +94,7 @@ class Run:
         Keys: end_s, global_steps, tokens, train_tokens, usd.
         """
         steps = self.steps
-        usd = steps["usd_compute"] + steps["usd_egress"]
+        usd = steps["usd_compute"] + steps["usd_egress"] + steps["usd_storage"]
         return {
             "end_s": _from_zero(steps["end_s"]),
             "global_steps": np.arange(len(steps) + 1, dtype=np.float64),

@@ -36,7 +36,7 @@ def dollars(run: Run) -> dict[str, float]:
     billed = sum(hours.values())
     rent = float(run.summary["usd"]["compute"])
     split = {key: rent * value / billed if billed else 0.0 for key, value in hours.items()}
-    return split | {"egress": float(run.summary["usd"]["egress"])}
+    return split | {key: float(run.summary["usd"][key]) for key in ("egress", "storage")}
 
 
 def money_figures(study: Study) -> list[Drawn]:
@@ -110,7 +110,7 @@ def _bars(
 
 def _numbers(axes: Axes, key: str, left: np.ndarray, width: np.ndarray, widest: float) -> None:
     """A part's share of its bar, inside it where there is room."""
-    dark = key in ("compute", "vacant", "lost", "restore", "egress")
+    dark = key in ("compute", "vacant", "lost", "restore", "egress", "storage")
     for row, (begin, wide) in enumerate(zip(left, width, strict=True)):
         text = numbers.significant(float(wide))
         if wide >= LETTER * (len(text) + 1) * widest:

@@ -51,6 +51,7 @@ CLASS_COLOURS = {
     "vacant": "#2b2b2b",
     "spare": "#b08d57",
     "egress": "#8c6bb1",
+    "storage": "#4d004b",
 }
 
 _PAPER: dict[Any, Any] = {

@@ -85,6 +85,7 @@ def row_of(g: GlobalStep, r: StepResult | None, seen: Evaluation | None, expecte
         "lost_bytes": g.nbytes["lost_boundary"] + g.nbytes["lost_sync"],
         "usd_compute": g.usd["compute"],
         "usd_egress": g.usd["egress"],
+        "usd_storage": g.usd["storage"],
         "train_loss": r.train_loss if r else None,
         "val_loss": seen.val_loss if seen else None,
         "val_bits_per_byte": seen.val_bits_per_byte if seen else None,
@@ -92,6 +93,8 @@ def row_of(g: GlobalStep, r: StepResult | None, seen: Evaluation | None, expecte
         "code_histogram": r.code_counts.tolist() if r else None,
         "spare_s": g.spare_s,
         "ready_s": g.ready_s,
+        "unused_s": g.unused_s,
+        "stored_byte_s": g.stored_byte_s,
         **{f"{name}_s": g.slot_s[name] for name in CLASSES},
         "steps": g.steps.tolist(),
         "sends": g.sends.astype(int).tolist(),
@@ -136,7 +139,7 @@ def summary_of(scenario: Scenario, rows: Sequence[Row], job: Job) -> dict[str, A
     not_joined_s = sum(slot_s[name] for name in NOT_JOINED) + total["ready_s"]
     healthy_tokens = len(rows) * job.R * job.config.inner_steps * job.config.sizes.tokens
     steps = np.array([row["steps"] for row in rows])
-    usd = {key: total[f"usd_{key}"] for key in ("compute", "egress")}
+    usd = {key: total[f"usd_{key}"] for key in ("compute", "egress", "storage")}
     nodes_s = slots * wall_s - slot_s["vacant"] + total["spare_s"]
     evaluated = [row for row in rows if row["val_loss"] is not None]
     last = evaluated[-1] if evaluated else None

@@ -30,6 +30,7 @@ _NUMBERS = {
     "lost_bytes": pa.int64(),
     "usd_compute": pa.float64(),
     "usd_egress": pa.float64(),
+    "usd_storage": pa.float64(),
     "train_loss": pa.float64(),
     "val_loss": pa.float64(),
     "val_bits_per_byte": pa.float64(),
@@ -37,6 +38,8 @@ _NUMBERS = {
     "code_histogram": pa.list_(pa.int64()),
     "spare_s": pa.float64(),
     "ready_s": pa.float64(),
+    "unused_s": pa.float64(),
+    "stored_byte_s": pa.float64(),
 }
 _MASKS = dict.fromkeys(("steps", "sends", "joins"), pa.list_(pa.list_(pa.int64())))
 STEPS = pa.schema(list((_NUMBERS | {f"{c}_s": pa.float64() for c in CLASSES} | _MASKS).items()))

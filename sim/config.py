@@ -11,6 +11,8 @@ from sim.policies import POLICIES, Policy
 from sim.strict import Strict
 
 HOUR_S = 3600.0
+MONTH_S = 730 * HOUR_S
+"""A month of the price lists."""
 GB = 1e9
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 Seconds = Annotated[float, Field(ge=0)]
@@ -67,6 +69,9 @@ class Pool(Strict):
         None, description="Which of the instance's prices; null: on_demand."
     )
     usd_per_h: float = Field(0.0, ge=0, description="Price of a worker-hour, back to gone.")
+    billing_minimum_s: Seconds = Field(
+        0.0, description="A worker that is gone sooner is billed for so long; by the second else."
+    )
     regime: RegimeName | None = Field(
         None, description="Laws of a kind of pool; those given beside it win."
     )
@@ -237,6 +242,9 @@ class StoreNetwork(Strict):
     down_mbps: float = Field(2000.0, gt=0, description="Megabits a second, download.")
     latency_ms: float = Field(30.0, ge=0, description="Added to every transfer.")
     usd_per_gb: float = Field(0.0, ge=0, description="Price of a gigabyte (1e9 bytes), up or down.")
+    usd_per_gb_month: float = Field(
+        0.0, ge=0, description="Price of holding a gigabyte for 730 hours."
+    )
 
 
 class Network(Strict):

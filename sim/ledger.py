@@ -35,6 +35,7 @@ class Ledger:
         self.timeline = Timeline(LONG_ROUNDS * terms.course(terms.whole).release_s(0.0))
         self._stirred: set[int] = set(range(terms.replicas))  # in the last round
         self._last: GlobalStep | None = None
+        self._snapshot_bytes = self._held_bytes = 0
 
     def close(
         self,
@@ -51,8 +52,9 @@ class Ledger:
         """
         end_s = self.timeline.end_s = exchange.end_s
         node_s, spare_s, restore_bytes = self.roster.settle(end_s)
+        unused_s = self.roster.settle_unused()
         if self._last is not None and self.roster.is_calm_since(self._last.start_s):
-            self._last = self._again(self._last, start_s, end_s, node_s, spare_s)
+            self._last = self._again(self._last, start_s, end_s, node_s, unused_s, spare_s)
             return self._last
         account = Account(self.terms, start_s, end_s)
         stirred = self.roster.changed | replicas.own.keys()
@@ -63,6 +65,7 @@ class Ledger:
         self._stirred, self.roster.changed = stirred, set()
         account.close(sum(node_s.values()), spare_s)
         nbytes = self._traffic(account, exchange, restore_bytes)
+        self._held_bytes = self._held(exchange, nbytes)
         self._last = GlobalStep(
             index=index,
             start_s=start_s,
@@ -76,9 +79,11 @@ class Ledger:
             ready_s=account.ready_s,
             spare_s=spare_s,
             node_s=node_s,
+            unused_s=sum(unused_s.values()),
+            stored_byte_s=self._held_bytes * (end_s - start_s),
             crossings={hop: count for hop, count in account.crossings.items() if count},
             nbytes=nbytes,
-            usd=self._dollars(node_s, nbytes),
+            usd=self._bill(end_s - start_s, node_s, unused_s, nbytes),
         )
         return self._last
 
@@ -88,6 +93,7 @@ class Ledger:
         start_s: float,
         end_s: float,
         node_s: dict[str, float],
+        unused_s: dict[str, float],
         spare_s: float,
     ) -> GlobalStep:
         """A round in which no slot changed, after one like it: what is equal is shared."""
@@ -104,9 +110,11 @@ class Ledger:
             ready_s=last.ready_s,
             spare_s=spare_s,
             node_s=node_s,
+            unused_s=sum(unused_s.values()),
+            stored_byte_s=self._held_bytes * (end_s - start_s),
             crossings=last.crossings,
             nbytes=last.nbytes,
-            usd=self._dollars(node_s, last.nbytes),
+            usd=self._bill(end_s - start_s, node_s, unused_s, last.nbytes),
         )
 
     # --- slots ------------------------------------------------------------------------------
@@ -168,6 +176,26 @@ class Ledger:
             "lost_boundary": account.lost_hop_bytes,
             "lost_sync": _bytes(lost, sizes.update_bytes),
         }
+
+    def _held(self, exchange: Exchange, nbytes: Mapping[str, int]) -> int:
+        """Bytes in the store: the anchor, the uploads of the round, the newest snapshot."""
+        sizes = self.terms.sizes
+        self._snapshot_bytes = nbytes["snapshot"] or self._snapshot_bytes
+        sends = exchange.sends.sum(axis=0) * self.terms.via.uploads
+        uploads = _bytes(sends.tolist(), sizes.update_bytes)
+        return sum(sizes.weights_bytes) + uploads + self._snapshot_bytes
+
+    def _bill(
+        self,
+        round_s: float,
+        node_s: Mapping[str, float],
+        unused_s: Mapping[str, float],
+        nbytes: Mapping[str, int],
+    ) -> dict[str, float]:
+        """Dollars of a round by what was paid for."""
+        billed_s = {name: node_s[name] + unused_s[name] for name in node_s}
+        held = self._held_bytes * round_s * self.terms.links.stored_usd_per_byte_s
+        return {**self._dollars(billed_s, nbytes), "storage": held}
 
     def _dollars(self, node_s: Mapping[str, float], nbytes: Mapping[str, int]) -> dict[str, float]:
         """Worker-seconds x price, and bytes x egress of their link; lost bytes are billed too."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sim.config import GB, Network, Peers, StageNetwork
+from sim.config import GB, MONTH_S, Network, Peers, StageNetwork
 
 BITS = 8.0
 
@@ -33,6 +33,8 @@ class Links:
     hop: Link
     up: Link
     down: Link
+    stored_usd_per_byte_s: float
+    """Price of holding a byte in the store for a second."""
 
 
 def links(network: Network) -> Links:
@@ -42,6 +44,7 @@ def links(network: Network) -> Links:
         hop=peer_link(network.stages),
         up=_link(store.up_mbps, store.latency_ms, store.usd_per_gb),
         down=_link(store.down_mbps, store.latency_ms, store.usd_per_gb),
+        stored_usd_per_byte_s=store.usd_per_gb_month / GB / MONTH_S,
     )
 
 

@@ -28,6 +28,7 @@ class Worker:
     up: bool = True
     place: Place | None = None
     old_place: Place | None = None
+    back_s: float = 0.0
     booted_s: float = 0.0
     gone_s: float = 0.0
     cause: str = ""

@@ -121,10 +121,14 @@ class GlobalStep:
     spare_s: float
     """Worker-seconds outside slots."""
     node_s: dict[str, float]
-    """Billed worker-seconds by pool."""
+    """Worker-seconds by pool."""
+    unused_s: float
+    """Worker-seconds billed on top, of workers that were gone before the minimum of the bill."""
+    stored_byte_s: float
+    """Bytes in the store x seconds."""
     crossings: dict[tuple[int, int], int]
     """Replica inner steps over each hop that were kept, forward."""
     nbytes: dict[str, int]
     """Bytes: boundary, sync, restore, snapshot, lost_boundary, lost_sync."""
     usd: dict[str, float]
-    """Dollars: compute, egress."""
+    """Dollars: compute, egress, storage."""

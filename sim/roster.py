@@ -67,6 +67,7 @@ class Roster:
     _restores: dict[int, tuple[float, int]] = field(default_factory=dict)  # start_s, bytes
     _restored_bytes: int = 0
     _billed_s: dict[str, float] = field(default_factory=dict)
+    _unused_s: dict[str, float] = field(default_factory=dict)
     _up: dict[str, int] = field(default_factory=dict)
     _spare_s: float = 0.0
     _spares: int = 0
@@ -74,7 +75,8 @@ class Roster:
 
     def __post_init__(self) -> None:
         for name, pool in self.pools.items():
-            self._up[name], self._billed_s[name] = pool.workers or 0, 0.0
+            self._up[name] = pool.workers or 0
+            self._billed_s[name] = self._unused_s[name] = 0.0
             for index in range(pool.workers or 0):
                 number, pace = len(self.workers), self.pace(name, index)
                 self.workers.append(Worker(number, name, pool, pace))
@@ -129,6 +131,8 @@ class Roster:
         known_s = t_s if is_known or worker.leaves_s <= t_s else t_s + worker.pool.detect_s
         worker.up, worker.gone_s, worker.cause, worker.leaves_s = False, t_s, cause, NEVER_S
         self._up[worker.zone] -= 1
+        short_s = worker.pool.billing_minimum_s - (t_s - worker.back_s)
+        self._unused_s[worker.zone] += max(0.0, short_s)
         place, worker.place = worker.place, None
         if place is None:
             self._spares -= 1
@@ -196,7 +200,7 @@ class Roster:
     def _up_again(self, worker: Worker, t_s: float, booted_s: float) -> None:
         self.bill(t_s)
         self.spells.append(worker.spell(t_s))
-        worker.up, worker.booted_s = True, booted_s
+        worker.up, worker.back_s, worker.booted_s = True, t_s, booted_s
         if worker.pace is not None:
             worker.pace.begin_life()
         if worker.leaves_s <= t_s:
@@ -272,6 +276,11 @@ class Roster:
         self._billed_s, self._spare_s = dict.fromkeys(billed, 0.0), 0.0
         self._restored_bytes = 0
         return billed, spare_s, restored_bytes
+
+    def settle_unused(self) -> dict[str, float]:
+        """Seconds by pool that the bill's minimum adds for workers lost since the last call."""
+        unused_s, self._unused_s = self._unused_s, dict.fromkeys(self._unused_s, 0.0)
+        return unused_s
 
     def open_spells(self) -> list[Spell]:
         """Spells of workers that are away now."""

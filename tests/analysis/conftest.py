@@ -167,6 +167,7 @@ class Fake:
             "lost_bytes": 0,
             "usd_compute": (live + waiting) * ROUND_S * self.price / 3600,
             "usd_egress": 0.004 * self.price,
+            "usd_storage": 0.001 * self.price,
             "train_loss": self.loss((g + 1) / self.global_steps) if self.trains else None,
             "val_loss": loss,
             "val_bits_per_byte": loss and loss / math.log(2) / 2.6,
@@ -183,7 +184,7 @@ class Fake:
         wall_s, last = rows[-1]["end_s"], rows[-1]
         healthy = self.global_steps * self.replicas * H * TOKENS
         slot_s = self.replicas * self.stages * wall_s
-        usd = {key: total[f"usd_{key}"] for key in ("compute", "egress")}
+        usd = {key: total[f"usd_{key}"] for key in ("compute", "egress", "storage")}
         steps = np.array([row["steps"] for row in rows])
         loss, other = last["val_loss"], self.no_failure_loss
         lean = last["skip_stage_loss"]
@@ -222,7 +223,7 @@ def _adds_up(key: str) -> bool:
 def _schema(row: dict[str, Any]) -> pa.Schema:
     kinds: dict[str, Any] = {"skip_stage_loss": pa.list_(pa.float64())}
     kinds |= dict.fromkeys(("steps", "sends", "joins"), pa.list_(pa.list_(pa.int64())))
-    floats = ("_s", "_loss", "_byte", "usd_compute", "usd_egress")
+    floats = ("_s", "_loss", "_byte", "usd_compute", "usd_egress", "usd_storage")
     for key in row:
         kinds.setdefault(key, pa.float64() if key.endswith(floats) else pa.int64())
     return pa.schema([(key, kinds[key]) for key in row])

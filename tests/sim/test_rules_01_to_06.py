@@ -19,7 +19,7 @@ def test_the_standard_world_without_failures() -> None:
     assert not first.joins.any()
     assert seconds(first) == {"compute": 24, "bubble": 48, "sync": 24}
     assert first.node_s == {"default": 96.0}
-    assert first.usd == {"compute": 96.0, "egress": 0.0}
+    assert first.usd == {"compute": 96.0, "egress": 0.0, "storage": 0.0}
     assert first.nbytes["sync"] == 12 * 2 * MB
     assert job().healthy_s == 16.0
 
