@@ -11,6 +11,7 @@ from scenarios.catalogue.prices import devices, machines, unknown, wrong_with
 from scenarios.fits import fullest_stage
 from sim.config import LAW_KEYS, LOSS_KEYS, PerGlobalStep, Pool, PoolOutages, Ring, Script
 from sim.durations import law
+from sim.placement import Placement
 from sim.strikes import allowed_stages
 from trainer.sizes import layers_per_stage
 
@@ -35,6 +36,7 @@ def inconsistencies(scenario: Scenario) -> Iterator[Problem]:
     yield from _catalogue(scenario)
     yield from _pools(scenario)
     yield from _weak_replicas(scenario)
+    yield from _moves(scenario)
     if isinstance(scenario.network.replicas, Ring) and scenario.method.outer.name == "sparseloco":
         yield (
             ("network", "replicas", "via"),
@@ -133,7 +135,7 @@ def _catalogue(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _pools(scenario: Scenario) -> Iterator[Problem]:
-    pools, slots = scenario.pools, scenario.cluster.replicas * scenario.cluster.stages
+    pools = scenario.pools
     if not pools:
         yield ("pools",), "needs a pool; leave the key out for one of as many workers as slots"
         return
@@ -142,12 +144,10 @@ def _pools(scenario: Scenario) -> Iterator[Problem]:
         for name in nameless:
             yield ("pools", name, "workers"), "is needed when there is more than one pool"
     else:
-        total = sum(pool.workers or 0 for pool in scenario.resolved_pools().values())
-        if total < slots:
-            yield (
-                ("pools",),
-                f"{slots} slots (replicas x stages) need at least {slots} workers (got {total})",
-            )
+        try:
+            Placement(scenario.cluster, scenario.resolved_pools())
+        except ValueError as error:
+            yield ("pools",) if scenario.cluster.place is None else ("cluster", "place"), str(error)
     for name, pool in pools.items():
         yield from _shocks(name, pool)
     by_law = isinstance(scenario.outages, PoolOutages)
@@ -170,6 +170,18 @@ def _pools(scenario: Scenario) -> Iterator[Problem]:
             ("outages", "kind"),
             f"no pool has {' or '.join(LOSS_KEYS)}, so nothing would ever fail",
         )
+
+
+def _moves(scenario: Scenario) -> Iterator[Problem]:
+    """Who moves leaves a vacancy, and its old slot."""
+    if not scenario.cluster.move_to_ends:
+        return
+    loc = ("cluster", "move_to_ends")
+    if "skip" not in scenario.recovery.policy:
+        got = scenario.recovery.policy
+        yield loc, f"needs skip in recovery.policy: an inner slot would be vacant (got {got})"
+    if isinstance(scenario.outages, PerGlobalStep):
+        yield loc, "needs outages.kind pools or script: here every worker returns to its own slot"
 
 
 def _shocks(name: str, pool: Pool) -> Iterator[Problem]:

@@ -88,7 +88,11 @@ def no_failure(scenario: Scenario) -> Scenario:
         name: Pool(**{key: getattr(pool, key) for key in kept})
         for name, pool in scenario.pools.items()
     }
+    seats: dict[str, Any] = {"fill": "in_order", "move_to_ends": False}
+    if all(pool.speed is None and pool.jitter is None for pool in pools.values()):
+        seats["place"] = None  # who sits where is felt by nobody
     changes: dict[str, Any] = {
+        "cluster": scenario.cluster.model_copy(update=seats),
         "outages": NoOutages(),
         "recovery": Recovery(),
         "expect": {},

@@ -23,13 +23,37 @@ LAW_KEYS = (*LOSS_KEYS, "outage_h", "refill_at_once")
 RegimeName = Literal["owned", "calm-spot", "ordinary-spot", "hostile-spot", "starved", "volunteer"]
 Market = Literal["spot", "on_demand", "reserved"]
 PolicyName = Literal["skip", "idle", "wait"]
+Fill = Literal["in_order", "ends_first", "fewest_missing_first"]
+PoolNames = Name | Annotated[list[Name], Field(min_length=1)]
+
+
+class Placing(Strict):
+    """Which pools serve which slots, at the start and later."""
+
+    ends: PoolNames | None = Field(
+        None, description="Pools of the first and last stages; null: all not named for inner ones."
+    )
+    inner: PoolNames | None = Field(
+        None, description="Pools of the inner stages; null: all not named for the ends."
+    )
+    zones: Literal["packed", "spread"] = Field(
+        "packed",
+        description="packed: a replica in one pool where it fits; spread: dealt over the pools.",
+    )
 
 
 class Cluster(Strict):
-    """The slots of the job: replicas x stages."""
+    """The slots of the job: replicas x stages; who sits in them."""
 
     replicas: int = Field(8, ge=1, le=100_000, description="R: data-parallel copies.")
     stages: int = Field(4, ge=1, le=1_000, description="S: pipeline stages of a replica.")
+    place: Placing | None = Field(
+        None, description="Pools by kind of slot; null: worker i in slot i, all pools serve all."
+    )
+    fill: Fill = Field("in_order", description="Which vacant slot a ready worker takes.")
+    move_to_ends: bool = Field(
+        False, description="At a boundary a healthy inner worker moves to a vacant end beside it."
+    )
 
 
 # --- pools ----------------------------------------------------------------------------------

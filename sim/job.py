@@ -76,7 +76,7 @@ class Job:
             pools=config.pools,
         )
         self.healthy_s = self.terms.healthy_round_s()
-        self.roster = Roster(self.R, self.S, config.pools, self.terms.restore, self._pace)
+        self.roster = Roster(config.cluster, config.pools, self.terms.restore, self._pace)
         self.ledger = Ledger(self.terms, self.roster)
         self.timeline = self.ledger.timeline
         self.index = 0
@@ -133,8 +133,7 @@ class Job:
     def _events(self) -> Iterable[Event]:
         """What the provider does to the workers, in time order."""
         if isinstance(self.config.outages, Script):
-            pools = [worker.pool for worker in self.roster.workers]
-            return told_in_seconds(self.config.outages, self.S, pools)
+            return told_in_seconds(self.config.outages, self.roster)
         if isinstance(self.config.outages, PoolOutages):
             return provider(self.config.pools, self.config.seed)
         return ()
@@ -203,6 +202,7 @@ class Job:
         self._joiners.clear()
         self.replicas.own.clear()
         if not self._is_calm():
+            self._move_to_ends()
             self._join_ready()
         if self._strikes is not None:
             self._strikes.strike(self.index)
@@ -211,6 +211,10 @@ class Job:
             now, script = self._env.now, self.config.outages
             for event in told_in_steps(script, self.index, now, self.roster, self.replicas):
                 self._env.call_at(event.t_s, partial(self._hear, event))
+
+    def _move_to_ends(self) -> None:
+        if self.config.cluster.move_to_ends:
+            self.roster.move_to_ends(self._env.now)
 
     def _join_ready(self) -> None:
         """Slots that are ready join at the boundary (rule 5)."""
@@ -254,6 +258,8 @@ class Job:
         self._is_stalled = True
         while (ready_s := self.roster.next_ready_s()) > self._env.now:
             self._take_losses(is_training=False)
+            self._move_to_ends()
+            ready_s = self.roster.next_ready_s()
             if self._strikes is not None and self._strikes.regime.anyone_out:
                 yield from self._bell.sleep(self._env.now + self.healthy_s)
                 self._strikes.count_round()

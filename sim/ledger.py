@@ -52,7 +52,7 @@ class Ledger:
         """
         end_s = self.timeline.end_s = exchange.end_s
         node_s, spare_s, restore_bytes = self.roster.settle(end_s)
-        unused_s = self.roster.settle_unused()
+        unused_s = self.roster.payroll.settle_unused()
         if self._last is not None and self.roster.is_calm_since(self._last.start_s):
             self._last = self._again(self._last, start_s, end_s, node_s, unused_s, spare_s)
             return self._last

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from sim.clock import later
-from sim.config import Pool, Script
+from sim.config import Script, ScriptedOutage
+from sim.places import Worker
 from sim.records import Event
 from sim.replicas import Replicas
 from sim.roster import Roster
 
 
-def told_in_seconds(script: Script, stages: int, pools: Sequence[Pool]) -> list[Event]:
-    """The outages that a script dates in seconds, in time order; a worker is named by its slot.
+def named(outage: ScriptedOutage, roster: Roster) -> Worker:
+    """The worker that starts in the slot; past the last replica the spares go on in line."""
+    line = [*roster.placement.seats, *roster.placement.spares]
+    return roster.workers[line[outage.replica * roster.stages + outage.stage]]
 
-    Args:
-        pools: by worker, for the notice; a worker gets none while it is away.
+
+def told_in_seconds(script: Script, roster: Roster) -> list[Event]:
+    """The outages that a script dates in seconds, in time order.
+
+    A worker gets no notice while it is away.
     """
     events = []
     back_s: dict[int, float] = {}
     dated = [(o.gone_s, name, o) for name, o in script.script.items() if o.gone_s is not None]
     for gone_s, name, outage in sorted(dated, key=lambda each: each[0]):
-        worker = outage.replica * stages + outage.stage
-        notice_s = pools[worker].notice_s
-        warned_s = max(gone_s - notice_s, back_s.get(worker, 0.0))
+        who = named(outage, roster)
+        worker = who.number
+        warned_s = max(gone_s - who.pool.notice_s, back_s.get(worker, 0.0))
         if warned_s < gone_s:
             events.append(Event(warned_s, worker, "notice", name, gone_s))
         events.append(Event(gone_s, worker, "gone", name))
@@ -43,7 +49,7 @@ def told_in_steps(
     for name, outage in script.script.items():
         if outage.at is None or outage.at.global_step != index:
             continue
-        worker = roster.workers[outage.replica * roster.stages + outage.stage]
+        worker = named(outage, roster)
         if worker.place is None:
             continue
         gone_s = replicas[worker.place.slot[0]].planned_s(outage.at.inner_step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -31,6 +31,7 @@ class Case:
     outages: Outages | dict[str, Any] | None = None
     seed: int = 0
     rounds: int = 8
+    cluster: dict[str, Any] = field(default_factory=dict)
 
     def job(self) -> Job:
         return job(
@@ -45,6 +46,7 @@ class Case:
             links=self.links,
             outages=self.outages,
             seed=self.seed,
+            cluster=self.cluster,
         )
 
     def but(self, **changes: Any) -> Case:
@@ -165,6 +167,23 @@ def per_global_step(draw: Any, stages: int) -> dict[str, Any]:
 
 
 @st.composite
+def seating(draw: Any, names: list[str], kind: str, policy: list[str]) -> dict[str, Any]:
+    """Keys of the cluster that say who sits where, such that every pool may sit anywhere."""
+    found: dict[str, Any] = {
+        "fill": draw(st.sampled_from(["in_order", "ends_first", "fewest_missing_first"]))
+    }
+    if draw(st.booleans()):
+        found["place"] = {
+            "ends": draw(st.permutations(names)),
+            "inner": draw(st.permutations(names)),
+            "zones": draw(st.sampled_from(["packed", "spread"])),
+        }
+    if "skip" in policy and kind != "per":
+        found["move_to_ends"] = draw(st.booleans())
+    return found
+
+
+@st.composite
 def cases(draw: Any, kinds: tuple[str, ...] = ("none", "per", "script", "pools")) -> Case:
     """A random job."""
     replicas, stages = draw(st.integers(1, 3)), draw(st.integers(1, 5))
@@ -172,12 +191,15 @@ def cases(draw: Any, kinds: tuple[str, ...] = ("none", "per", "script", "pools")
     seconds = st.lists(st.sampled_from([0.5, 0.25, 0.1]), min_size=stages, max_size=stages)
     nbytes = st.lists(st.integers(0, 3_000_000), min_size=stages, max_size=stages)
     m = draw(st.sampled_from([1, 1, 2, 4]))
+    policy = draw(st.sampled_from(POLICIES))
+    workers = draw(pools(replicas * stages, kind == "pools"))
     return Case(
         replicas=replicas,
         stages=stages,
         steps=draw(st.integers(1, 5)),
-        policy=draw(st.sampled_from(POLICIES)),
-        pools=draw(pools(replicas * stages, kind == "pools")),
+        policy=policy,
+        pools=workers,
+        cluster=draw(seating(list(workers), kind, policy)),
         sizes={
             "forward_s": tuple(draw(seconds)),
             "backward_s": tuple(draw(seconds)),

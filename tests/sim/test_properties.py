@@ -19,7 +19,7 @@ from sim.ledger import Ledger
 from sim.records import CLASSES, TIMELINE_STATES, GlobalStep
 from sim.replicas import Replicas
 from sim.roster import Roster
-from tests.sim.scenarios import POLICIES, Case, cases, ran
+from tests.sim.scenarios import POLICIES, Case, cases, ran, seating
 from tests.sim.worlds import WAIT, live, network
 
 randomly = settings(
@@ -202,15 +202,17 @@ def test_short_cuts_change_nothing(case: Case) -> None:
 @randomly
 @given(cases(kinds=("pools",)), st.data())
 def test_the_outages_are_the_same_whatever_is_done_about_them(case: Case, data: Any) -> None:
-    """To the bit, as far as both runs go: policy, prices, links, boot, another pool behind."""
+    """To the bit, as far as both runs go: policy, seats, prices, links, boot, a pool behind."""
     dear = {
         name: pool.model_copy(
             update={"usd_per_h": 99.0, "provision_s": 7.0, "detect_s": 1.0, "notice_s": 2.5}
         )
         for name, pool in case.pools.items()
     }
+    policy = data.draw(st.sampled_from(POLICIES))
     other = case.but(
-        policy=data.draw(st.sampled_from(POLICIES)),
+        policy=policy,
+        cluster=data.draw(seating([*case.pools, "z"], "pools", policy)),
         pools={**dear, "z": Pool(workers=2, up_h=0.01, outage_h=0.02)},
         links=network(hop_mbps=100.0, up_mbps=3.0),
         steps=case.steps + 1,

@@ -10,7 +10,9 @@ import pytest
 from sim.config import Pool, Script
 from sim.provider import provider
 from sim.records import Event
+from sim.roster import Roster
 from sim.script import told_in_seconds
+from tests.sim.worlds import job
 
 EXPONENTIAL = {"law": "exponential", "mean": 0.01}
 
@@ -21,6 +23,11 @@ def pool(workers: int, up: object = EXPONENTIAL, outage: object = 0.001, **more:
 
 def events(pools: Mapping[str, Pool], seed: int = 0, count: int = 300) -> list[Event]:
     return list(itertools.islice(provider(pools, seed), count))
+
+
+def roster(**pool: float) -> Roster:
+    """One replica of three stages."""
+    return job(replicas=1, **pool).roster
 
 
 def gones(found: list[Event], worker: int) -> list[tuple[float, str]]:
@@ -97,7 +104,7 @@ def test_a_script_in_time_order_with_notice() -> None:
             },
         }
     )
-    found = told_in_seconds(script, 3, [Pool(notice_s=5.0)] * 3)
+    found = told_in_seconds(script, roster(notice_s=5.0))
     assert [(e.t_s, e.kind, e.cause) for e in found] == [
         (7.5, "notice", "first"),
         (12.5, "gone", "first"),
@@ -106,4 +113,4 @@ def test_a_script_in_time_order_with_notice() -> None:
         (32.0, "gone", "second"),
         (90.0, "back", "second"),
     ]
-    assert [e.kind for e in told_in_seconds(script, 3, [Pool()] * 3)] == ["gone", "back"] * 2
+    assert [e.kind for e in told_in_seconds(script, roster())] == ["gone", "back"] * 2

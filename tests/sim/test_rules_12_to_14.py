@@ -122,7 +122,9 @@ def test_rule_13_workers_sit_in_file_order() -> None:
 
 
 def test_rule_13_fewer_workers_than_slots_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"6 slots need at least as many workers \(got 5\)"):
+    with pytest.raises(
+        ValueError, match=r"6 slots \(replicas x stages\) need at least 6 workers \(got 5\)"
+    ):
         job(pools={"a": Pool(workers=5)})
 
 

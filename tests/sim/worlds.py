@@ -63,6 +63,7 @@ def job(
     of: Sizes | None = None,
     links: Network | None = None,
     seed: int = 0,
+    cluster: Mapping[str, Any] | None = None,
     **pool: Any,
 ) -> Job:
     """A job in the standard world, with changes; `pool` are keys of its only pool."""
@@ -71,7 +72,9 @@ def job(
     one = {"default": Pool(workers=replicas * stages + spares, **pool)}
     return Job(
         JobConfig(
-            cluster=Cluster(replicas=replicas, stages=stages),
+            cluster=Cluster.model_validate(
+                {"replicas": replicas, "stages": stages, **(cluster or {})}
+            ),
             outages=OUTAGES.validate_python(outages or {"kind": "none"}),
             recovery=Recovery.model_validate({"policy": list(policy)}),
             pools=dict(pools or one),

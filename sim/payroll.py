@@ -1,0 +1,42 @@
+"""What workers cost: seconds from back to gone, and those outside a slot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(eq=False)
+class Payroll:
+    """Counts worker-seconds; bill up to an instant before anything changes in it."""
+
+    up: dict[str, int]
+    """Workers that are up, by pool."""
+    spares: int
+    """Of them, those outside a slot."""
+    _spare_s: float = 0.0
+    _since_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._billed_s = dict.fromkeys(self.up, 0.0)
+        self.unused_s = dict.fromkeys(self.up, 0.0)
+        """What the bill's minimum adds for workers that were lost too soon, by pool."""
+
+    def bill(self, t_s: float) -> None:
+        """Count up to t."""
+        elapsed_s = t_s - self._since_s
+        for zone, up in self.up.items():
+            self._billed_s[zone] += up * elapsed_s
+        self._spare_s += self.spares * elapsed_s
+        self._since_s = t_s
+
+    def settle(self, t_s: float) -> tuple[dict[str, float], float]:
+        """(billed worker-seconds by pool, spare seconds) since the last call."""
+        self.bill(t_s)
+        billed, spare_s = self._billed_s, self._spare_s
+        self._billed_s, self._spare_s = dict.fromkeys(self.up, 0.0), 0.0
+        return billed, spare_s
+
+    def settle_unused(self) -> dict[str, float]:
+        """Seconds by pool that the bill's minimum has added since the last call."""
+        unused_s, self.unused_s = self.unused_s, dict.fromkeys(self.up, 0.0)
+        return unused_s
