@@ -76,9 +76,12 @@ def law_words(law: Mapping[str, Any]) -> str:
     if kind == "script":
         script = law.get("script") or {}
         return plural(len(script), "scripted outage")
-    return {"none": "no outages", "pools": "outages by the laws of the pools"}.get(
-        str(kind), f"outages of kind {kind}"
-    )
+    others = {
+        "none": "no outages",
+        "pools": "outages by the laws of the pools",
+        "trace": "the outages of a trace",
+    }
+    return others.get(str(kind), f"outages of kind {kind}")
 
 
 def _percent(value: object) -> str:

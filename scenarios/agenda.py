@@ -132,11 +132,12 @@ def attempt(
     """Execute a run; what may go wrong in the field becomes a RunError with one line."""
     from scenarios.run import execute  # brings pyarrow, and torch if anything is trained
     from sim.job import StalledError
+    from sim.traces.trace import TraceError
     from trainer.corpora import CorpusError
 
     if run.folder.is_done:
         return None
-    the_users: tuple[type[Exception], ...] = (CorpusError,)
+    the_users: tuple[type[Exception], ...] = (CorpusError, TraceError)
     in_the_field: tuple[type[Exception], ...] = (StalledError, StoreError, OSError, MemoryError)
     if run.scenario.train is not None:
         from trainer.replica import NonFiniteLoss

@@ -179,9 +179,11 @@ def check(
     loaded = read(file, overrides)
     print(dump(loaded.scenario), end="")
     from scenarios import preview as p
+    from scenarios.plan import prepared
 
     for cell, scenario in loaded.cells.items():
-        say("\n".join(p.in_words(cell, p.scenario_numbers(scenario, date.today()))))
+        ready = prepared(scenario, loaded.root, with_training=True)
+        say("\n".join(p.in_words(cell, p.scenario_numbers(ready, date.today()))))
 
 
 @app.command(epilog=EPILOG)

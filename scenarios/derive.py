@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scenarios.schema import Scenario
+from scenarios.traces import replay_of
 from sim.config import NoOutages, Pool, Recovery
 from sim.job import JobConfig
 from sim.records import Sizes
@@ -62,7 +63,11 @@ def _per_stage(given: float | Sequence[float], stages: int) -> tuple[float, ...]
 
 
 def job_config(scenario: Scenario) -> JobConfig:
-    """All that the engine needs."""
+    """All that the engine needs; a trace is read.
+
+    Raises:
+        TraceError: it cannot be.
+    """
     return JobConfig(
         cluster=scenario.cluster,
         outages=scenario.outages,
@@ -73,6 +78,7 @@ def job_config(scenario: Scenario) -> JobConfig:
         inner_steps=scenario.method.inner_steps,
         global_steps=scenario.global_steps,
         seed=scenario.seed,
+        replay=replay_of(scenario.outages),
     )
 
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from scenarios.memory import trains_elsewhere
 from scenarios.schema import Scenario
+from sim.config import TraceOutages
 from trainer.config import Data, StdlibData, WikiData
 
 TRAINED_FORMAT = 1
@@ -23,7 +24,7 @@ PATHS = ("path", "held_out")
 
 
 def fingerprint(scenario: Scenario, against: Scenario | None = None) -> str:
-    """Hash of all that decides what a run does: the scenario and the text it learns from.
+    """Hash of all that decides what a run does: scenario, trace, the text it learns from.
 
     What the catalogue says has become price, notice and peak of the pools and the work.
 
@@ -36,6 +37,10 @@ def fingerprint(scenario: Scenario, against: Scenario | None = None) -> str:
 
 def _all_of(scenario: Scenario) -> dict[str, Any]:
     told = scenario.model_dump(exclude={"name", "expect", "sweep", "catalogue"})
+    if isinstance(scenario.outages, TraceOutages):
+        path = Path(told["outages"].pop("path"))
+        about = path.stat()
+        told["trace"] = _file_identity(path, about.st_size, about.st_mtime_ns).hex()
     if scenario.train is not None:
         for key in PATHS:
             told["train"]["data"].pop(key, None)

@@ -16,11 +16,15 @@ import yaml
 
 from scenarios.catalogue.files import inline
 from scenarios.cells import Cell, lay_out, validate
+from scenarios.explain import mark_of
 from scenarios.layers import Layer, merge
-from scenarios.problems import Mark, Problem, ScenarioError, got
+from scenarios.problems import Mark, Problem, ScenarioError, dotted, got
 from scenarios.schema import Scenario
 from scenarios.shapes import fill_tags
 from scenarios.strict_yaml import MAX_BYTES, Node, decode, read, read_value, scalar
+from scenarios.traces import replay_of
+from sim.config import TraceOutages
+from sim.traces.trace import TraceError
 
 __all__ = ["Loaded", "Mark", "Problem", "ScenarioError", "bundled", "dump", "json_schema", "load"]
 
@@ -71,6 +75,8 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Loaded:
     problems += [p for p in found + of_cells if (p.at, p.key) not in read_wrong]
     if problems or scenario is None:
         raise ScenarioError(problems)
+    if unreadable := _traces(root, cells, file.parent):
+        raise ScenarioError(unreadable)
     return Loaded(scenario, tuple(cells), root.plain(), file, file.parent)
 
 
@@ -200,6 +206,23 @@ def _override(layer: Layer, text: str) -> list[Problem]:
         return [Problem(p.at, key, p.message) for p in error.problems]
     node.key_at = at
     return [Problem(p.at, key, p.message) for p in problems] or layer.assign(key, node)
+
+
+def _traces(root: Node, cells: Sequence[Cell], folder: Path) -> list[Problem]:
+    """What is wrong with the trace files that the cells replay."""
+    problems: dict[TraceOutages, Problem | None] = {}
+    for cell in cells:
+        outages = cell.scenario.outages
+        if not isinstance(outages, TraceOutages) or outages in problems:
+            continue
+        problems[outages] = None
+        try:
+            replay_of(outages, folder)
+        except TraceError as error:
+            arm = ("sweep", "arms", cell.arm) if cell.arm is not None else ("outages", "path")
+            text = f"{error} (in the cell '{cell.label}')" if cell.arm is not None else str(error)
+            problems[outages] = Problem(mark_of(root, arm), dotted(arm), text)
+    return [problem for problem in problems.values() if problem is not None]
 
 
 # --- writing --------------------------------------------------------------------------------

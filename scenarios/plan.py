@@ -16,6 +16,7 @@ from scenarios.schema import Scenario, Sweep
 from scenarios.session import Run
 from scenarios.store import RunFolder
 from scenarios.trained import STORE, Fork, Training
+from sim.config import TraceOutages
 
 WORTH_A_FORK = 0.05
 """Share of a run that it must have in common with its no-failure run to begin there: the state to
@@ -103,6 +104,10 @@ def _seed_counts(loaded: Loaded, sweep: Sweep, added: Mapping[str, int]) -> dict
 
 def prepared(scenario: Scenario, root: Path, with_training: bool) -> Scenario:
     """A cell as it is run: paths made absolute, training left out if asked."""
+    if isinstance(scenario.outages, TraceOutages):
+        path = str((root / scenario.outages.path).resolve())
+        outages = scenario.outages.model_copy(update={"path": path})
+        scenario = scenario.model_copy(update={"outages": outages})
     if scenario.train is None:
         return scenario
     if not with_training:

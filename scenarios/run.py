@@ -66,7 +66,7 @@ def execute(
         training.write_environment()
         tables.write_steps(run.folder.steps, live.rows)
         tables.write_slots(run.folder.path / "slots.parquet", job)
-        tables.write_outages(run.folder.path / "outages.parquet", job.spells())
+        tables.write_outages(run.folder.path / "outages.parquet", job)
     return record.summary_of(run.scenario, live.rows, job) | {
         "cell": run.cell,
         "anchor_sha256": training.facts.get("anchor_sha256"),

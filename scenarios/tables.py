@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from scenarios.record import Row
 from sim.job import Job
-from sim.records import CLASSES, Spell
+from sim.records import CLASSES
 
 _NUMBERS = {
     "global_step": pa.int64(),
@@ -78,7 +78,8 @@ def write_slots(path: Path, job: Job) -> None:
     pq.write_table(pa.table(list(map(list, columns)), schema=SLOTS), path)
 
 
-def write_outages(path: Path, spells: Sequence[Spell]) -> None:
+def write_outages(path: Path, job: Job) -> None:
+    """The run as a trace; how many workers for how long stands beside the columns."""
     rows = [
         {
             "worker": s.worker,
@@ -87,6 +88,7 @@ def write_outages(path: Path, spells: Sequence[Spell]) -> None:
             "back_s": None if math.isnan(s.back_s) else s.back_s,
             "cause": s.cause,
         }
-        for s in spells
+        for s in job.spells()
     ]
-    pq.write_table(pa.Table.from_pylist(rows, schema=OUTAGES), path)
+    about = {"workers": str(len(job.roster.workers)), "end_s": repr(job.start_s)}
+    pq.write_table(pa.Table.from_pylist(rows, schema=OUTAGES.with_metadata(about)), path)

@@ -189,7 +189,25 @@ class PoolOutages(Strict):
     kind: Literal["pools"]
 
 
-Outages = Annotated[NoOutages | PerGlobalStep | Script | PoolOutages, Field(discriminator="kind")]
+class TraceOutages(Strict):
+    """Who was up when in a trace file, replayed."""
+
+    kind: Literal["trace"]
+    path: str = Field(description="Trace file; relative to the scenario file.")
+    by: Literal["machine", "count"] | None = Field(
+        None, description="What is replayed; null: by machine where the trace names them."
+    )
+    zone: str | None = Field(None, description="Only the trace's workers of this zone; null: all.")
+    unit: Literal["ms", "s", "h"] = Field(
+        "s", description="Of the times of a time,count file whose header tells none."
+    )
+    offset_h: float = Field(0.0, ge=0, description="Hours into the trace at which the job begins.")
+    wrap: bool = Field(True, description="Begin the trace again at its end; false: then calm.")
+
+
+Outages = Annotated[
+    NoOutages | PerGlobalStep | Script | PoolOutages | TraceOutages, Field(discriminator="kind")
+]
 
 
 # --- what then ------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from sim.roster import Roster
 from sim.script import told_in_seconds, told_in_steps
 from sim.strikes import PublishedRegime, Strikes
 from sim.terms import Terms
+from sim.traces.replay import Replay
 from sim.via import via
 
 LONGEST_ROUND_S = 365 * 86_400.0
@@ -54,6 +55,8 @@ class JobConfig:
     inner_steps: int
     global_steps: int
     seed: int
+    replay: Replay | None = None
+    """Of `outages.kind: trace`."""
 
 
 class Job:
@@ -136,6 +139,9 @@ class Job:
             return told_in_seconds(self.config.outages, self.roster)
         if isinstance(self.config.outages, PoolOutages):
             return provider(self.config.pools, self.config.seed)
+        if self.config.replay is not None:
+            notice_s = [worker.pool.notice_s for worker in self.roster.workers]
+            return self.config.replay.events(notice_s, self.config.seed)
         return ()
 
     def _listen(self, events: Iterable[Event]) -> Process:

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from sim.config import Cluster, Network, Outages, Pool, Recovery, Script
 from sim.job import Job, JobConfig
 from sim.records import CLASSES, GlobalStep, Sizes
+from sim.traces.replay import Replay
 
 MB = 1_000_000
 SKIP, IDLE, WAIT, SKIP_WAIT = ["skip", "idle"], ["idle"], ["wait"], ["skip", "wait"]
@@ -64,6 +65,7 @@ def job(
     links: Network | None = None,
     seed: int = 0,
     cluster: Mapping[str, Any] | None = None,
+    replay: Replay | None = None,
     **pool: Any,
 ) -> Job:
     """A job in the standard world, with changes; `pool` are keys of its only pool."""
@@ -83,6 +85,7 @@ def job(
             inner_steps=steps,
             global_steps=rounds,
             seed=seed,
+            replay=replay,
         )
     )
 

@@ -1,0 +1,63 @@
+"""Trace files of a scenario: found, read, ready to be replayed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sim.config import HOUR_S, Outages, TraceOutages
+from sim.traces.read import is_parquet, read_text
+from sim.traces.replay import Replay
+from sim.traces.trace import Trace, TraceError
+
+UNITS_S = {"ms": 1e-3, "s": 1.0, "h": HOUR_S}
+
+
+def read_trace(path: Path, unit: str = "s") -> Trace:
+    """The trace in a file, whatever its format.
+
+    Args:
+        unit: of the times of a time,count file whose header tells none.
+
+    Raises:
+        TraceError: with file and line, also where the file cannot be opened.
+    """
+    try:
+        if is_parquet(path):
+            from sim.traces.parquet import read_parquet
+
+            return read_parquet(path)
+        return read_text(path, UNITS_S[unit])
+    except OSError as error:
+        message = f"cannot be read: {error.strerror or error}"
+        raise TraceError(str(path), 0, message) from None
+    except ValueError as error:
+        if isinstance(error, TraceError):
+            raise
+        raise TraceError(str(path), 0, "not a file name") from None
+
+
+def replay_of(outages: Outages, root: Path = Path()) -> Replay | None:
+    """What `outages.kind: trace` replays; None of any other kind.
+
+    Args:
+        root: folder that a relative path starts from.
+
+    Raises:
+        TraceError: the file cannot be read, or not be replayed like this.
+    """
+    if not isinstance(outages, TraceOutages):
+        return None
+    path = root / outages.path
+    trace = read_trace(path, outages.unit)
+    if not trace.has_outages:
+        message = "tells lives and no returns: take the laws that `stageout fit` prints"
+        raise TraceError(str(path), 0, message)
+    if outages.zone is not None:
+        try:
+            trace = trace.of_zone(outages.zone)
+        except ValueError as error:
+            raise TraceError(str(path), 0, f"{error} (got {outages.zone!r})") from None
+    if outages.offset_h * HOUR_S >= trace.end_s:
+        message = f"ends after {trace.end_s / HOUR_S:g} h (offset_h got {outages.offset_h:g})"
+        raise TraceError(str(path), 0, message)
+    return Replay(trace, outages)
