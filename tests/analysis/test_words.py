@@ -122,7 +122,8 @@ def test_arms_under_different_outages_are_not_told_as_one(study: Make, fake: Any
         ({"kind": "none"}, "no outages"),
         ({"kind": "pools"}, "outages by the laws of the pools"),
         ({"kind": "script", "script": {"a": {}}}, "1 scripted outage"),
-        ({"kind": "trace"}, "outages of kind trace"),
+        ({"kind": "trace"}, "the outages of a trace"),
+        ({"kind": "moon"}, "outages of kind moon"),
         (
             {"kind": "per_global_step", "probability": 0.001, "duration_global_steps": 1,
              "stages": [1, 2]},
