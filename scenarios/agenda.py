@@ -131,7 +131,7 @@ def attempt(
 ) -> Outcome:
     """Execute a run; what may go wrong in the field becomes a RunError with one line."""
     from scenarios.run import execute  # brings pyarrow, and torch if anything is trained
-    from sim.job import StalledError
+    from sim.news import StalledError
     from sim.traces.trace import TraceError
     from trainer.corpora import CorpusError
 

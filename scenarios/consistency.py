@@ -50,6 +50,13 @@ def inconsistencies(scenario: Scenario) -> Iterator[Problem]:
             yield ("outages", "stages"), str(error)
     if isinstance(outages, Script):
         yield from _script(scenario, outages)
+        keys = scenario.recovery.checkpoint
+        if keys is not None and keys.needs_rate:
+            yield (
+                ("recovery", "checkpoint", "every_global_steps"),
+                "needs to know how often slots are lost, which a script does not tell: give a "
+                f"number, or never (got {keys.every_global_steps!r})",
+            )
     for arm in (scenario.sweep.arms or ()) if scenario.sweep is not None else ():
         if arm == NO_FAILURE:
             yield ("sweep", "arms", arm), "is the name of the no-failure run; choose another"

@@ -7,9 +7,10 @@ from typing import Any
 
 from scenarios.schema import Scenario
 from scenarios.traces import replay_of
-from sim.config import NoOutages, Pool, Recovery
+from sim.config import NoOutages, Pool
 from sim.job import JobConfig
 from sim.records import Sizes
+from sim.recovery import Recovery
 from trainer import sizes as trainer_sizes
 from trainer.config import OnReturn
 

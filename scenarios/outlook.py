@@ -8,7 +8,8 @@ from scenarios.derive import job_config
 from scenarios.directives import chained, directive
 from scenarios.schema import Scenario
 from sim.config import HOUR_S
-from sim.job import Job, StalledError
+from sim.job import Job
+from sim.news import StalledError
 
 MOST_SIMULATED = 1000
 """Where only totals are asked for, so many global steps are simulated and the rest is scaled."""

@@ -64,6 +64,7 @@ def scenario_numbers(scenario: Scenario, today: date) -> dict[str, Any]:
             "hours": job.healthy_s * scenario.global_steps / HOUR_S,
             "usd": healthy_usd * scenario.global_steps,
         },
+        "checkpoint": None if job.checkpoints is None else job.checkpoints.told(),
         "expected": expected(scenario),
         "simulated": simulated(scenario, job),
         "stale_prices": stale(scenario.pools, scenario.catalogue, today),
@@ -157,6 +158,11 @@ def in_words(cell: str, n: dict[str, Any]) -> list[str]:
     ]
     if n["device_memory"]:
         lines.append(f"  device memory      {n['device_memory']}")
+    if n["checkpoint"] is not None:
+        lines.append(
+            f"  checkpoint         every {n['checkpoint']['every_global_steps']} global steps, "
+            f"{n['checkpoint']['cost_s']:.4g} s each"
+        )
     for key, value in n["expected"].items():
         lines.append(f"  expected           {key.replace('_', ' ')} {value:.2%}")
     lines.append(

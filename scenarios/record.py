@@ -146,7 +146,8 @@ def summary_of(scenario: Scenario, rows: Sequence[Row], job: Job) -> dict[str, A
     return {
         "name": scenario.name,
         "seed": scenario.seed,
-        "policy": list(scenario.recovery.policy),
+        "policy": scenario.recovery.model_dump(mode="json", exclude_none=True)["policy"],
+        "checkpoint": None if job.checkpoints is None else job.checkpoints.told(),
         "outages_kind": scenario.outages.kind,
         "replicas": job.R,
         "stages": job.S,

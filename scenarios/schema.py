@@ -22,10 +22,10 @@ from sim.config import (
     Outages,
     Pool,
     PoolOutages,
-    Recovery,
     StageSeconds,
 )
 from sim.records import Schedule
+from sim.recovery import Recovery
 from sim.strict import Strict
 from trainer.config import RECIPE_INNER_STEPS, Method, Model, ModelSpec, Train, shape
 

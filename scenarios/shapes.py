@@ -36,13 +36,16 @@ class Shape:
     def variant(self, map_: dict[str, Node]) -> type[BaseModel] | None:
         """The model that a map is meant to be."""
         if self.tag is None:
-            return self.models[0] if self.models else None
+            known = (m for m in self.models if map_.keys() & m.model_fields.keys())
+            return next(known, self.models[0] if len(self.models) == 1 else None)
         tag = self.tag_of(map_)
         return next((m for m in self.models if tag in literals(m.model_fields[self.tag])), None)
 
     def fields(self, map_: dict[str, Node]) -> dict[str, FieldInfo]:
-        """Fields of the model that a map is meant to be."""
+        """Fields of the model that a map is meant to be; of all, if nothing tells which."""
         model = self.variant(map_)
+        if model is None and self.tag is None:
+            return {key: field for m in self.models for key, field in m.model_fields.items()}
         return model.model_fields if model else {}
 
     def child(self, map_: dict[str, Node], key: str) -> Any:

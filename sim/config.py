@@ -7,7 +7,6 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from sim.durations import Duration
-from sim.policies import POLICIES, Policy
 from sim.strict import Strict
 
 HOUR_S = 3600.0
@@ -22,7 +21,6 @@ LAW_KEYS = (*LOSS_KEYS, "outage_h", "refill_at_once")
 """Keys of a pool that only `outages.kind: pools` reads."""
 RegimeName = Literal["owned", "calm-spot", "ordinary-spot", "hostile-spot", "starved", "volunteer"]
 Market = Literal["spot", "on_demand", "reserved"]
-PolicyName = Literal["skip", "idle", "wait"]
 Fill = Literal["in_order", "ends_first", "fewest_missing_first"]
 PoolNames = Name | Annotated[list[Name], Field(min_length=1)]
 
@@ -208,33 +206,6 @@ class TraceOutages(Strict):
 Outages = Annotated[
     NoOutages | PerGlobalStep | Script | PoolOutages | TraceOutages, Field(discriminator="kind")
 ]
-
-
-# --- what then ------------------------------------------------------------------------------
-
-
-class Recovery(Strict):
-    """What the job does about a vacant slot."""
-
-    policy: Annotated[list[PolicyName], Field(min_length=1)] = Field(
-        default_factory=lambda: list[PolicyName](("skip", "idle")),
-        description="Ordered: the first that applies to the slot. Ends cannot be skipped.",
-    )
-
-    @model_validator(mode="after")
-    def _ends_in_one_that_always_applies(self) -> Recovery:
-        always = [name for name in self.policy if POLICIES[name].always]
-        if not always:
-            raise ValueError("the last policy must be idle or wait: skip never applies to ends")
-        if always[0] != self.policy[-1]:
-            raise ValueError(f"nothing after {always[0]} is ever reached")
-        if len(set(self.policy)) < len(self.policy):
-            raise ValueError("a policy is named twice")
-        return self
-
-    def policies(self) -> tuple[Policy, ...]:
-        """The policies in order."""
-        return tuple(POLICIES[name] for name in self.policy)
 
 
 # --- how they talk --------------------------------------------------------------------------

@@ -24,14 +24,21 @@ class Exchange:
     sends: NDArray[np.bool_]
     nbytes: int
     seconds: float
+    checkpoint_s: float | None = None
+    """Seconds of the checkpoint that follows; None: none does."""
+
+    @property
+    def received_s(self) -> float:
+        return self.start_s + self.seconds
 
     @property
     def end_s(self) -> float:
-        return self.start_s + self.seconds
+        """Of the round."""
+        return self.received_s + (self.checkpoint_s or 0.0)
 
-    def at(self, start_s: float) -> Exchange:
+    def at(self, start_s: float, checkpoint_s: float | None = None) -> Exchange:
         """The same exchange at another time."""
-        return replace(self, start_s=start_s)
+        return replace(self, start_s=start_s, checkpoint_s=checkpoint_s)
 
     @staticmethod
     def begin(

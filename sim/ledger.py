@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sim.account import Account
 from sim.config import HOUR_S
 from sim.exchange import Exchange
+from sim.payroll import Settled
 from sim.places import NEVER_S, Slot
 from sim.records import CLASSES, GlobalStep
 from sim.replica import Interval
@@ -18,6 +19,7 @@ from sim.replicas import Replicas
 from sim.roster import Roster
 from sim.terms import Terms
 from sim.timeline import Tile, Timeline, slot_tiles
+from sim.undone import Undone
 
 LONG_ROUNDS = 2.0
 """The timeline shows a barrier as `wait` if it is longer than this many healthy rounds."""
@@ -44,29 +46,36 @@ class Ledger:
         exchange: Exchange,
         replicas: Replicas,
         joins: NDArray[np.int8],
+        settled: Settled,
+        undone: Undone | None = None,
     ) -> GlobalStep:
         """The record of a committed round, from what its replicas did and its slots were.
+
+        Args:
+            settled: what the roster says of the workers since the round before.
+            undone: what was thrown away since then with a whole job that rolled back.
 
         Raises:
             LedgerError: the accounts do not close.
         """
         end_s = self.timeline.end_s = exchange.end_s
-        node_s, spare_s, restore_bytes = self.roster.settle(end_s)
-        unused_s = self.roster.payroll.settle_unused()
-        if self._last is not None and self.roster.is_calm_since(self._last.start_s):
-            self._last = self._again(self._last, start_s, end_s, node_s, unused_s, spare_s)
+        node_s, spare_s = settled.node_s, settled.spare_s
+        undone = undone or Undone.nothing(self.terms.stages)
+        is_plain = exchange.checkpoint_s is None and not undone.happened
+        if is_plain and self._last is not None and self.roster.is_calm_since(self._last.start_s):
+            self._last = self._again(self._last, start_s, end_s, settled)
             return self._last
         account = Account(self.terms, start_s, end_s)
         stirred = self.roster.changed | replicas.own.keys()
-        if exchange.start_s - start_s > self.timeline.longest_barrier_s:
+        if exchange.start_s - start_s > self.timeline.longest_barrier_s or undone.happened:
             stirred |= set(range(self.terms.replicas))  # somebody kept all of them waiting
         for rows in self._alike(stirred, start_s, end_s, replicas):
-            self._book(account, rows, exchange, replicas, stirred)
+            self._book(account, rows, exchange, replicas, stirred, undone)
         self._stirred, self.roster.changed = stirred, set()
         account.close(sum(node_s.values()), spare_s)
-        nbytes = self._traffic(account, exchange, restore_bytes)
-        self._held_bytes = self._held(exchange, nbytes)
-        self._last = GlobalStep(
+        nbytes = self._traffic(account, exchange, settled, undone)
+        self._held_bytes = self._held(exchange)
+        step = GlobalStep(
             index=index,
             start_s=start_s,
             end_s=end_s,
@@ -79,22 +88,21 @@ class Ledger:
             ready_s=account.ready_s,
             spare_s=spare_s,
             node_s=node_s,
-            unused_s=sum(unused_s.values()),
+            unused_s=sum(settled.unused_s.values()),
             stored_byte_s=self._held_bytes * (end_s - start_s),
             crossings={hop: count for hop, count in account.crossings.items() if count},
             nbytes=nbytes,
-            usd=self._bill(end_s - start_s, node_s, unused_s, nbytes),
+            usd=self._bill(end_s - start_s, settled, nbytes),
         )
-        return self._last
+        self._last = step if is_plain else None  # what is out of the ordinary is not repeated
+        return step
 
     def _again(
         self,
         last: GlobalStep,
         start_s: float,
         end_s: float,
-        node_s: dict[str, float],
-        unused_s: dict[str, float],
-        spare_s: float,
+        settled: Settled,
     ) -> GlobalStep:
         """A round in which no slot changed, after one like it: what is equal is shared."""
         return GlobalStep(
@@ -108,13 +116,13 @@ class Ledger:
             slowness=last.slowness,
             slot_s=last.slot_s,
             ready_s=last.ready_s,
-            spare_s=spare_s,
-            node_s=node_s,
-            unused_s=sum(unused_s.values()),
+            spare_s=settled.spare_s,
+            node_s=settled.node_s,
+            unused_s=sum(settled.unused_s.values()),
             stored_byte_s=self._held_bytes * (end_s - start_s),
             crossings=last.crossings,
             nbytes=last.nbytes,
-            usd=self._bill(end_s - start_s, node_s, unused_s, last.nbytes),
+            usd=self._bill(end_s - start_s, settled, last.nbytes),
         )
 
     # --- slots ------------------------------------------------------------------------------
@@ -141,13 +149,15 @@ class Ledger:
         exchange: Exchange,
         replicas: Replicas,
         stirred: AbstractSet[int],
+        undone: Undone,
     ) -> None:
         """Book replicas that are alike, and their timelines where these may have changed."""
         plan, start_s, end_s = replicas[rows[0]], account.start_s, account.end_s
-        tiles = [
-            slot_tiles(place.log, [*did, self._fetched(place.slot, exchange)], start_s, end_s)
-            for place, did in zip(self.roster.row(rows[0]), plan.intervals(), strict=True)
-        ]
+        places, intervals = self.roster.row(rows[0]), plan.intervals()
+        tiles = []
+        for place, before, mine in zip(places, undone.did, intervals, strict=True):
+            did = [*before, *mine, *self._fetched(place.slot, exchange)]
+            tiles.append(slot_tiles(place.log, did, start_s, end_s))
         account.add(rows, plan, tiles)
         uploading = plan.uploading()
         trains_from_s = [plan.end_s if s in uploading else NEVER_S for s in range(len(tiles))]
@@ -157,30 +167,40 @@ class Ledger:
                     own = tiles[s] if r == rows[0] else _of_worker(tiles[s], place.log[0][2])
                     self.timeline.add(place.slot, own, trains_from_s[s])
 
-    def _fetched(self, slot: Slot, exchange: Exchange) -> Interval:
-        """When a slot receives."""
-        return exchange.start_s, exchange.start_s + float(exchange.slot_s[slot]), "sync"
+    def _fetched(self, slot: Slot, exchange: Exchange) -> list[Interval]:
+        """When a slot receives, and the checkpoint after it."""
+        end_s = exchange.start_s + float(exchange.slot_s[slot])
+        received = (exchange.start_s, end_s, "sync")
+        return [received, (exchange.received_s, exchange.end_s, "sync")]
 
     # --- bytes and dollars ------------------------------------------------------------------
 
-    def _traffic(self, account: Account, exchange: Exchange, restore_bytes: int) -> dict[str, int]:
+    def _traffic(
+        self, account: Account, exchange: Exchange, settled: Settled, undone: Undone
+    ) -> dict[str, int]:
         """Bytes by kind; uploads that were begun and thrown away are billed whole."""
         sizes = self.terms.sizes
-        stored = self.roster.joined.sum(axis=0) * self.terms.waits
         lost = [account.lost_uploads[stage] for stage in range(self.terms.stages)]
         return {
             "boundary": account.hop_bytes,
             "sync": exchange.nbytes,
-            "restore": restore_bytes,
-            "snapshot": _bytes(stored.tolist(), sizes.state_bytes),
-            "lost_boundary": account.lost_hop_bytes,
-            "lost_sync": _bytes(lost, sizes.update_bytes),
+            "restore": settled.restore_bytes + undone.restore_bytes,
+            "snapshot": self._stored(exchange) + undone.snapshot_bytes,
+            "lost_boundary": account.lost_hop_bytes + undone.hop_bytes,
+            "lost_sync": _bytes(lost, sizes.update_bytes) + undone.sync_bytes,
         }
 
-    def _held(self, exchange: Exchange, nbytes: Mapping[str, int]) -> int:
+    def _stored(self, exchange: Exchange) -> int:
+        """Bytes of the states that slots store at the end of the round (rule 7)."""
+        if self.terms.restarts and exchange.checkpoint_s is None:
+            return 0
+        stored = self.roster.joined.sum(axis=0) * self.terms.keeps_state
+        return _bytes(stored.tolist(), self.terms.sizes.state_bytes)
+
+    def _held(self, exchange: Exchange) -> int:
         """Bytes in the store: the anchor, the uploads of the round, the newest snapshot."""
         sizes = self.terms.sizes
-        self._snapshot_bytes = nbytes["snapshot"] or self._snapshot_bytes
+        self._snapshot_bytes = self._stored(exchange) or self._snapshot_bytes
         sends = exchange.sends.sum(axis=0) * self.terms.via.uploads
         uploads = _bytes(sends.tolist(), sizes.update_bytes)
         return sum(sizes.weights_bytes) + uploads + self._snapshot_bytes
@@ -188,12 +208,11 @@ class Ledger:
     def _bill(
         self,
         round_s: float,
-        node_s: Mapping[str, float],
-        unused_s: Mapping[str, float],
+        settled: Settled,
         nbytes: Mapping[str, int],
     ) -> dict[str, float]:
         """Dollars of a round by what was paid for."""
-        billed_s = {name: node_s[name] + unused_s[name] for name in node_s}
+        billed_s = {name: s + settled.unused_s[name] for name, s in settled.node_s.items()}
         held = self._held_bytes * round_s * self.terms.links.stored_usd_per_byte_s
         return {**self._dollars(billed_s, nbytes), "storage": held}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -34,10 +35,10 @@ class WorkerPace:
         self._speed = None if pool.speed is None else law(pool.speed, 1.0)
         self._speeds = stream(seed, "speed", name, index)
         self._jitter = None if pool.jitter is None else law(pool.jitter.factor, 1.0)
-        self._jitters = stream(seed, "jitter", name, index)
+        self._jitters = partial(stream, seed, "jitter", name, index)
         self._draws = inner_steps if pool.jitter and pool.jitter.per == "inner_step" else 1
-        self._page = np.empty((0, self._draws))  # uniform draws of the rounds up to _page_end
-        self._page_end = 0
+        self._page = np.empty((0, self._draws))  # uniform draws of some rounds
+        self._number = -1  # of the page
         self.begin_life()
 
     def begin_life(self) -> None:
@@ -46,13 +47,14 @@ class WorkerPace:
         self._slowness = min(1.0 / max(speed, LEAST), SLOWEST)
 
     def slowness(self, index: int) -> tuple[float, ...]:
-        """[1 or H] of its work in a global step. Ask for one global step after another."""
+        """[1 or H] of its work in a global step; a job that rolls back asks for one again."""
         if self._jitter is None:
             return (self._slowness,)
-        while self._page_end <= index:
-            self._page = self._jitters.random((PAGE_ROUNDS, self._draws))
-            self._page_end += PAGE_ROUNDS
-        drawn = (self._jitter.quantile(u) for u in self._page[index - self._page_end].tolist())
+        number, line = divmod(index, PAGE_ROUNDS)
+        if number != self._number:
+            self._page = self._jitters(number).random((PAGE_ROUNDS, self._draws))
+            self._number = number
+        drawn = (self._jitter.quantile(u) for u in self._page[line].tolist())
         return tuple(self._slowness * min(max(each, LEAST), SLOWEST) for each in drawn)
 
 
@@ -69,6 +71,13 @@ def together(of_slots: Sequence[tuple[float, ...]]) -> Pace:
     """The pace of a replica whose slots have these, each [1 or H]."""
     steps = max(map(len, of_slots))
     return tuple(zip(*(each * (steps // len(each)) for each in of_slots), strict=True))
+
+
+def from_step(pace: Pace, done: int, inner_steps: int) -> tuple[Slowness, int]:
+    """How slow slots are in the inner step after so many, and in how many from it on alike."""
+    if not pace:
+        return (), inner_steps - done
+    return (pace[0], inner_steps - done) if len(pace) == 1 else (pace[done], 1)
 
 
 def mean_slowness(pace: Pace, stage: int, steps: int) -> float:

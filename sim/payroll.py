@@ -3,6 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Settled(NamedTuple):
+    """What workers cost in a while."""
+
+    node_s: dict[str, float]
+    """Worker-seconds by pool, from back to gone."""
+    unused_s: dict[str, float]
+    """By pool, what the bill's minimum adds for workers that were lost."""
+    spare_s: float
+    restore_bytes: int
+
+    def and_then(self, later: Settled) -> Settled:
+        """In both of two whiles."""
+        return Settled(
+            {zone: s + later.node_s[zone] for zone, s in self.node_s.items()},
+            {zone: s + later.unused_s[zone] for zone, s in self.unused_s.items()},
+            self.spare_s + later.spare_s,
+            self.restore_bytes + later.restore_bytes,
+        )
 
 
 @dataclass(eq=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sim.config import Pool
 from sim.pace import WorkerPace
+from sim.policies import Vacancy
 from sim.records import Spell
 
 Slot = tuple[int, int]
@@ -55,11 +56,22 @@ class Place:
     """When the vacancy is known, so that others may take the slot."""
     unseen_until_s: float = 0.0
     """Until then the job takes a lost joined worker for present."""
+    lost_s: float = 0.0
+    """When its last joined worker was lost."""
+    missed: int = 0
+    """Rounds committed since then to which the slot sent nothing."""
+    skipped: int = 0
+    """Of these, those that its replica trained without it."""
 
     @property
     def leaves_s(self) -> float:
         """When the worker is announced to leave."""
         return NEVER_S if self.worker is None else self.worker.leaves_s
+
+    @property
+    def vacancy(self) -> Vacancy:
+        """What a policy may know of a slot that has not joined, or is announced to leave."""
+        return Vacancy(self.leaves_s) if self.joined else Vacancy(self.lost_s, self.skipped)
 
     def lost_unnoticed(self, t_s: float) -> bool:
         """A joined worker was lost and the job has not seen it by t."""

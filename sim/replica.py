@@ -2,49 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from sim.pace import Pace, Slowness
-from sim.pipeline import Mask
+from sim.pace import Pace, from_step
+from sim.phase import Phase
 from sim.places import NEVER_S
-from sim.policies import Action
+from sim.policies import Action, Vacancy
 from sim.terms import Terms
 
 Span = tuple[float, float]
 Interval = tuple[float, float, str]
 """(start_s, end_s, state) of a slot."""
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """Some inner steps in a row through the same live stages."""
-
-    start_s: float
-    steps: int
-    step_s: float
-    mask: Mask
-    slow: Slowness = ()
-
-    def instant(self, k: int) -> float:
-        """When the first k steps have ended."""
-        return self.start_s + k * self.step_s
-
-    @property
-    def end_s(self) -> float:
-        return self.instant(self.steps)
-
-    def completed(self, t_s: float) -> int:
-        """Steps that have ended by t; a loss at the exact end of a step finds it complete."""
-        if t_s >= self.end_s:
-            return self.steps
-        k = max(0, math.floor((t_s - self.start_s) / self.step_s))
-        while self.instant(k + 1) <= t_s:
-            k += 1
-        while k > 0 and self.instant(k) > t_s:
-            k -= 1
-        return k
 
 
 @dataclass(eq=False)
@@ -76,11 +45,17 @@ class ReplicaRound:
     _here: list[bool] = field(default_factory=list)
     _leaves_s: list[float] = field(default_factory=list)
     _gone_s: list[float] = field(default_factory=list)
+    _vacancies: list[Vacancy] = field(default_factory=list)  # of those away, and announced to be
 
     # --- what happens to it ---------------------------------------------------------------
 
     def begin(
-        self, t_s: float, here: Sequence[bool], leaves_s: Sequence[float], pace: Pace = ()
+        self,
+        t_s: float,
+        here: Sequence[bool],
+        leaves_s: Sequence[float],
+        pace: Pace = (),
+        vacancies: Sequence[Vacancy] = (),
     ) -> None:
         """Start an attempt at t.
 
@@ -88,6 +63,7 @@ class ReplicaRound:
             here: [S] slots that take part.
             leaves_s: [S] announced removals.
             pace: how fast its workers are.
+            vacancies: [S] of those who do not, or will leave; read only if answers age.
         """
         self._lost_before += self._lost_now()
         self._discarded += self._thrown_away()
@@ -95,20 +71,32 @@ class ReplicaRound:
         self._begun_s = self._known_s = t_s
         self._here, self._leaves_s, self.pace = list(here), list(leaves_s), pace
         self._gone_s = [NEVER_S] * len(here)
+        self._vacancies = list(vacancies) or [Vacancy()] * len(here)
         self._phases = []
         self._go_on(t_s, 0)
         self._set_release()
 
-    def lose(self, stage: int, t_s: float, known_s: float) -> None:
-        """The worker of a stage is gone at t, and the replica notices at `known_s`."""
+    def lose(self, stage: int, t_s: float, known_s: float, vacancy: Vacancy | None = None) -> None:
+        """The worker of a stage is gone at t, and the replica notices at `known_s`.
+
+        Args:
+            vacancy: of the slot, if it began earlier: in the download of the round before.
+        """
         self._here[stage], self._gone_s[stage] = False, t_s
+        self._vacancies[stage] = vacancy or Vacancy(t_s)
         if self._runs(t_s):
             if any(phase.mask[stage] for phase in self._phases if t_s < phase.end_s):
                 self._lose_step(t_s, known_s)
         elif stage in self.uploading() and self._has_update(stage, t_s):
             self._lose_upload(stage, known_s)
-        elif not self.finished and t_s < self.end_s and self.terms.stops[stage]:
-            self._stop(min(self.end_s, known_s), self.action)  # the sooner known one counts
+        elif not self.finished and t_s < self.end_s and self._stops(stage, known_s):
+            end_s = min(self.end_s, known_s)  # the sooner known one counts
+            self._stop(end_s, self._answer(self._here, end_s))
+        self._set_release()
+
+    def give_up(self, t_s: float) -> None:
+        """It waits no more, and idles."""
+        self.action, self._known_s = Action.IDLE, t_s
         self._set_release()
 
     def announce(self, stage: int, t_s: float, gone_s: float) -> None:
@@ -118,6 +106,7 @@ class ReplicaRound:
         but for the detection.
         """
         self._leaves_s[stage] = min(self._leaves_s[stage], gone_s)
+        self._vacancies[stage] = Vacancy(self._leaves_s[stage])
         if self._runs(t_s) and self._here[stage]:
             phase = self._phase_at(t_s)
             k = phase.completed(t_s)
@@ -222,8 +211,21 @@ class ReplicaRound:
         for stage in self.uploading():
             if uploaded[stage]:
                 self.release_s = max(self.release_s, self._upload_end_s(stage))
-            elif self.terms.waits[stage]:
+            elif self._here[stage] and self._starts_again(stage, self._leaves_s[stage]):
                 self.release_s = NEVER_S
+
+    def _answer(self, here: Sequence[bool], at_s: float) -> Action:
+        return self.terms.answer(here, at_s, self._vacancies)
+
+    def _stops(self, stage: int, at_s: float) -> bool:
+        """Whether the vacancy of a stage by itself stops the replica."""
+        return self._answer([s != stage for s in range(len(self._here))], at_s) > Action.SKIP
+
+    def _starts_again(self, stage: int, at_s: float) -> bool:
+        """Whether the loss of an upload makes the replica wait; complete ones need nobody."""
+        sends = zip(self._here, self.sends(at_s), strict=True)
+        kept = [s != stage and (on or sent) for s, (on, sent) in enumerate(sends)]
+        return self._answer(kept, at_s) is Action.WAIT
 
     def _runs(self, t_s: float) -> bool:
         """Whether steps are planned after t."""
@@ -240,12 +242,16 @@ class ReplicaRound:
     def _lost_now(self) -> list[Span]:
         return [(self._begun_s, self.end_s)] if self._thrown_away() else self._lost
 
-    def _lay(self, t_s: float, done: int) -> tuple[list[Phase], Action]:
-        """The steps from t on, without those who are announced to leave; and how it ends."""
+    def _lay(self, t_s: float, done: int) -> tuple[list[Phase], list[bool], float]:
+        """The steps from t on, without those who are announced to leave.
+
+        Returns:
+            The steps; [S] who is here after the last one, or one that will not be; its instant.
+        """
         here, planned = list(self._here), []
-        while (action := self.terms.answer(here)) <= Action.SKIP and done < self.terms.inner_steps:
+        while self._answer(here, t_s) <= Action.SKIP and done < self.terms.inner_steps:
             mask = tuple(here)
-            slow, steps = self._slow(done)
+            slow, steps = from_step(self.pace, done, self.terms.inner_steps)
             step_s, _ = self.terms.times.of(mask, slow)
             phase = Phase(t_s, steps, step_s, mask, slow)
             n = phase.completed(min(self._leaves_s[s] for s, live in enumerate(mask) if live))
@@ -255,23 +261,26 @@ class ReplicaRound:
             if n:
                 planned.append(replace(phase, steps=n))
             done, t_s = done + n, phase.instant(n)
-        return planned, action
-
-    def _slow(self, done: int) -> tuple[Slowness, int]:
-        """How slow the slots are in the step after so many, and in how many from it on alike."""
-        left = self.terms.inner_steps - done
-        if not self.pace:
-            return (), left
-        return (self.pace[0], left) if len(self.pace) == 1 else (self.pace[done], 1)
+        return planned, here, t_s
 
     def _go_on(self, t_s: float, done: int) -> None:
         """Plan the remaining steps from t on."""
-        planned, self.action = self._lay(t_s, done)
+        planned, here, t_s = self._lay(t_s, done)
+        self.action = self._answer(here, t_s)
         self._phases += planned
-        self.end_s = self.again_s = planned[-1].end_s if planned else t_s
-        if self.waits and self.terms.answer(self._here) is not Action.WAIT:
-            leaving = zip(self.terms.waits, self._leaves_s, strict=True)
-            self.again_s = max(self.end_s, min(leaves_s for waits, leaves_s in leaving if waits))
+        self.end_s = self.again_s = t_s
+        if self.waits and self._answer(self._here, t_s) is not Action.WAIT:
+            self.again_s = max(t_s, self._first_missed_s(here))
+
+    def _first_missed_s(self, here: Sequence[bool]) -> float:
+        """When the first of those that the plan does without is gone, so that one has to wait."""
+        leaving = sorted((self._leaves_s[s], s) for s, on in enumerate(self._here) if on > here[s])
+        left = list(self._here)
+        for leaves_s, stage in leaving:
+            left[stage] = False
+            if self._answer(left, leaves_s) is Action.WAIT:
+                return leaves_s
+        return self.end_s
 
     def _keep(self, phase: Phase, k: int) -> int:
         """Drop the plan after k steps of a phase; steps that remain in all."""
@@ -288,7 +297,7 @@ class ReplicaRound:
         if from_s < t_s:
             self._discarded.append(replace(phase, start_s=from_s, steps=1))
         done = self._keep(phase, k)
-        action = self.terms.answer(self._here)
+        action = self._answer(self._here, known_s)
         if action > Action.SKIP:
             self._stop(known_s, action)
         else:
@@ -301,7 +310,7 @@ class ReplicaRound:
 
         Under `wait` the slot's state of this round goes with it, so the replica starts again.
         """
-        if self.terms.waits[stage]:
+        if self._starts_again(stage, known_s):
             if self.terms.via.uploads:
                 self.discarded_uploads += self.uploading()
             self._stop(known_s, Action.WAIT)

@@ -51,7 +51,12 @@ class Replicas:
     def lose(self, place: Place, t_s: float) -> None:
         """A slot is lost at t."""
         r, s = place.slot
-        self._own(r).lose(s, t_s, place.unseen_until_s)
+        self._own(r).lose(s, t_s, place.unseen_until_s, place.vacancy)
+        self._look_at(r)
+
+    def give_up(self, r: int, t_s: float) -> None:
+        """A replica waits no more and idles: its wait has run out."""
+        self._own(r).give_up(t_s)
         self._look_at(r)
 
     def announce(self, place: Place, t_s: float) -> None:
@@ -95,16 +100,18 @@ class Replicas:
         row, pace = self.roster.row(r), self.roster.pace_of(r, self.index)
         unnoticed = [place for place in row if place.lost_unnoticed(t_s)]
         here = tuple(place.joined or place in unnoticed for place in row)
-        leaves_s = [place.leaves_s for place in row]
-        is_alone = unnoticed or min(leaves_s) < NEVER_S or (pace and self.terms.jitters)
+        leaves_s = [NEVER_S if self.terms.restarts else place.leaves_s for place in row]
+        has_age = self.terms.ages and not all(here)
+        is_alone = unnoticed or min(leaves_s) < NEVER_S or has_age or (pace and self.terms.jitters)
         if is_alone or r in self.own:
             if r not in self.own:
                 self.own[r] = ReplicaRound(self.terms)
                 self._kinds[self.terms.whole] -= 1
             replica = self.own[r]
-            replica.begin(t_s, here, leaves_s, pace)
+            vacancies = [place.vacancy for place in row] if self.terms.ages else ()
+            replica.begin(t_s, here, leaves_s, pace, vacancies)
             for place in unnoticed:
-                replica.lose(place.slot[1], t_s, place.unseen_until_s)
+                replica.lose(place.slot[1], t_s, place.unseen_until_s, place.vacancy)
         else:
             self._kind_of[r] = kind = Kind(here, *pace)
             self._kinds[self.terms.whole] -= 1

@@ -10,7 +10,7 @@ import numpy as np
 
 from sim.config import Cluster, Pool
 from sim.pace import Pace, WorkerPace, together
-from sim.payroll import Payroll
+from sim.payroll import Payroll, Settled
 from sim.placement import Placement
 from sim.places import NEVER_S, Place, Worker
 from sim.records import Spell
@@ -24,13 +24,13 @@ class Roster:
     Args:
         cluster: the slots, and who may sit in them.
         pools: their workers in file order.
-        restore: stage -> (bytes, seconds) of a restore.
+        restore: (stage, whether rounds went on without it) -> (bytes, seconds) of a restore.
         pace: (name of a pool, index in it) -> how fast the worker is; None: nominal.
     """
 
     cluster: Cluster
     pools: Mapping[str, Pool]
-    restore: Callable[[int], tuple[int, float]]
+    restore: Callable[[int, bool], tuple[int, float]]
     pace: Callable[[str, int], WorkerPace | None]
     workers: list[Worker] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
@@ -93,6 +93,12 @@ class Roster:
         ready_s = (place.ready_s for row in rows for place in row if not place.joined)
         return min(ready_s, default=NEVER_S)
 
+    def last_ready_s(self) -> float:
+        """When the last of them will be; infinite while one is vacant."""
+        rows = (self.row(r) for r in self.odd)
+        ready_s = (place.ready_s for row in rows for place in row if not place.joined)
+        return max(ready_s, default=-NEVER_S)
+
     # --- events ---------------------------------------------------------------------------
 
     def gone(self, worker: Worker, t_s: float, cause: str, is_known: bool = False) -> None:
@@ -140,7 +146,7 @@ class Roster:
         """The published regime's return: the slot's worker is there at once, bytes only."""
         self._up_again(place.last, t_s, t_s)
         place.worker, place.last.place, place.ready_s = place.last, place, t_s
-        self._restored_bytes += self.restore(place.slot[1])[0]
+        self._restored_bytes += self.restore(place.slot[1], place.missed > 0)[0]
         place.write((t_s, "ready"))
         self._look_at(place, t_s)
 
@@ -196,19 +202,25 @@ class Roster:
         self.payroll.up[worker.zone] += 1
 
     def _vacate(self, place: Place, t_s: float, known_s: float) -> None:
+        if place.joined:
+            place.lost_s, place.missed, place.skipped = t_s, 0, 0
         place.worker, place.joined, place.ready_s, place.known_s = None, False, NEVER_S, known_s
         place.write((t_s, "vacant"))
         self.vacancies.is_vacant(place)
         self._look_at(place, t_s)
 
     def _take(self, place: Place, worker: Worker, t_s: float) -> None:
-        nbytes, restore_s = self.restore(place.slot[1])
+        nbytes, restore_s = self.restore(place.slot[1], place.missed > 0)
         start_s = max(t_s, worker.booted_s)
         place.worker, worker.place, worker.old_place = worker, place, place
         place.ready_s = start_s + restore_s
         self._restores[worker.number] = (start_s, nbytes)
         place.write((t_s, "provision"), (start_s, "restore"), (place.ready_s, "ready"))
         self._look_at(place, t_s)
+
+    def stir(self, t_s: float) -> None:
+        """Something other than a slot has changed at t, so that rounds need not repeat."""
+        self.calm_from_s = max(self.calm_from_s, t_s)
 
     def _look_at(self, place: Place, t_s: float) -> None:
         """A place has changed at t: bring what is derived from it up to date."""
@@ -233,8 +245,8 @@ class Roster:
 
     # --- money and bytes ------------------------------------------------------------------
 
-    def settle(self, t_s: float) -> tuple[dict[str, float], float, int]:
-        """(billed worker-seconds by pool, spare seconds, restore bytes) since the last call.
+    def settle(self, t_s: float) -> Settled:
+        """What workers cost since the last call.
 
         A restore is billed whole when it begins.
         """
@@ -243,7 +255,7 @@ class Roster:
         restored_bytes = self._restored_bytes
         restored_bytes += sum(self._restores.pop(number)[1] for number in begun)
         self._restored_bytes = 0
-        return billed, spare_s, restored_bytes
+        return Settled(billed, self.payroll.settle_unused(), spare_s, restored_bytes)
 
     def open_spells(self) -> list[Spell]:
         """Spells of workers that are away now."""

@@ -100,7 +100,7 @@ class Strikes:
         self._out_s = regime.outages.duration_global_steps * terms.healthy_round_s()
 
     def strike(self, index: int) -> None:
-        """Take out who fails at the index. Under `wait` D rounds are so many healthy seconds."""
+        """Take out who fails at the index. D rounds are so many healthy seconds where one waits."""
         now = self.env.now
         for r, s in self.regime.drawn(index):
             if not self.roster.joined[r].all():
@@ -108,7 +108,7 @@ class Strikes:
             place = self.roster.row(r)[s]
             assert place.worker is not None, "a joined slot has a worker"
             self.roster.gone(place.worker, now, "per_global_step", is_known=True)
-            if self.terms.waits[s]:
+            if self.terms.keeps_state[s]:
                 self.env.call_at(now + self._out_s, partial(self._take_back, place))
             else:
                 self.regime.out((r, s))

@@ -14,7 +14,7 @@ from sim.config import Pool
 from sim.network import Links
 from sim.pace import Slowness
 from sim.pipeline import Mask, StepTimes
-from sim.policies import Action, Policy, View, replica_action, slot_action
+from sim.policies import Action, Policy, Vacancy, View, Wait, may_wait, replica_action
 from sim.records import Sizes
 from sim.via import Via
 
@@ -79,28 +79,49 @@ class Terms:
         return tuple(self.via.upload_s(nbytes) for nbytes in self.sizes.update_bytes)
 
     @cached_property
-    def actions(self) -> tuple[Action, ...]:
-        """[S] what a replica does about a vacancy of the stage alone."""
-        view = View(self.stages)
-        return tuple(slot_action(self.policies, view, stage) for stage in range(self.stages))
+    def restarts(self) -> bool:
+        """Whether the whole job rolls back."""
+        return self.policies[0].action is Action.RESTART
 
     @cached_property
-    def waits(self) -> tuple[bool, ...]:
-        """[S] whether a vacancy of the stage makes its replica wait."""
-        return tuple(action is Action.WAIT for action in self.actions)
+    def is_limited(self) -> bool:
+        """Whether a policy has a limit, so that one answer may follow another."""
+        return any(
+            not p.settles(is_end=True) and not p.settles(is_end=False) for p in self.policies
+        )
 
     @cached_property
-    def stops(self) -> tuple[bool, ...]:
-        """[S] whether a vacancy of the stage stops its replica."""
-        return tuple(action > Action.SKIP for action in self.actions)
+    def ages(self) -> bool:
+        """Whether an answer depends on how long slots have been vacant."""
+        return any(policy.ages for policy in self.policies)
 
-    def answer(self, here: Sequence[bool]) -> Action:
-        """What a replica does, told by who is here; [S]."""
+    @cached_property
+    def keeps_state(self) -> tuple[bool, ...]:
+        """[S] whether slots store their whole state, for one that is waited for (rule 7)."""
+        ends = (View(self.stages).is_end(stage) for stage in range(self.stages))
+        return tuple(may_wait(self.policies, is_end) for is_end in ends)
+
+    def answer(
+        self, here: Sequence[bool], now_s: float = 0.0, vacancies: Sequence[Vacancy] | None = None
+    ) -> Action:
+        """What a replica does, told by who is here; [S].
+
+        Args:
+            vacancies: [S] of those who are not; read only if answers age.
+        """
         mask = tuple(here)
+        if self.ages and vacancies is not None:
+            vacant = {stage: vacancies[stage] for stage, on in enumerate(mask) if not on}
+            return replica_action(self.policies, View(self.stages, now_s, vacant))
         if mask not in self._answers:
-            vacant = [stage for stage, is_here in enumerate(mask) if not is_here]
-            self._answers[mask] = replica_action(self.policies, View(self.stages), vacant)
+            fresh = {stage: Vacancy() for stage, on in enumerate(mask) if not on}
+            self._answers[mask] = replica_action(self.policies, View(self.stages, 0.0, fresh))
         return self._answers[mask]
+
+    def runs_out_s(self, vacancy: Vacancy) -> list[float]:
+        """Instants at which a wait for the slot has been long enough."""
+        waits = [policy for policy in self.policies if isinstance(policy, Wait)]
+        return [wait.until_s(vacancy) for wait in waits if wait.ages]
 
     def course(self, kind: Kind) -> Course:
         """What a replica of this kind does in a round in which nothing hits it."""
@@ -112,10 +133,14 @@ class Terms:
             self._courses[kind] = course
         return self._courses[kind]
 
-    def restore(self, stage: int) -> tuple[int, float]:
-        """(bytes, seconds): the anchor, or the whole state where the replica waits (rule 7)."""
-        sizes = self.sizes
-        nbytes = (sizes.state_bytes if self.waits[stage] else sizes.weights_bytes)[stage]
+    def restore(self, stage: int, is_left: bool = False) -> tuple[int, float]:
+        """(bytes, seconds): the anchor, or the whole state where it may be waited for (rule 7).
+
+        Args:
+            is_left: rounds have been committed without the slot, so its state is of no use.
+        """
+        is_whole = self.keeps_state[stage] and not is_left
+        nbytes = (self.sizes.state_bytes if is_whole else self.sizes.weights_bytes)[stage]
         return nbytes, self.links.down.seconds(nbytes)
 
     def healthy_round_s(self) -> float:

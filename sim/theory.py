@@ -128,3 +128,16 @@ def largest_of_gamma(n: int, draws: int, power: int = 1) -> float:
     below = 1 - np.exp(-t) * sum(terms)
     inside = power * t ** (power - 1) * (1 - below**n)
     return float(((inside[1:] + inside[:-1]) / 2 * np.diff(t)).sum())
+
+
+def young_interval(cost: float, mean: float) -> float:
+    """Work between checkpoints of a job that fails every `mean`: sqrt(2CM) (Young 1974)."""
+    return math.sqrt(2 * cost * mean)
+
+
+def daly_interval(cost: float, mean: float) -> float:
+    """sqrt(2CM)(1 + x/3 + x^2/9) - C with x = sqrt(C/2M); M where C >= 2M (Daly 2006, eq. 37)."""
+    if cost >= 2 * mean:
+        return mean
+    x = math.sqrt(cost / (2 * mean))
+    return math.sqrt(2 * cost * mean) * (1 + x / 3 + x**2 / 9) - cost

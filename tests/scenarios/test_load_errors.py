@@ -145,8 +145,8 @@ pools: {a: {usd_per_h: !!float 3}}
         "s.yaml:4:1: clutser: unknown key; did you mean 'cluster'?",
         "s.yaml:5:47: outages.probability: must be at most 1 (got 2)",
         "s.yaml:5:73: outages.duration_global_steps: must be at least 1 (got 0)",
-        "s.yaml:6:27: recovery.policy.1: must be 'skip', 'idle' or 'wait' (got 'idl'); "
-        "did you mean 'idle'?",
+        "s.yaml:6:27: recovery.policy.1: must be 'skip', 'idle', 'wait', 'restart' or a map "
+        "(got 'idl'); did you mean 'idle'?",
         "s.yaml:7:33: method.outer.density: unknown key; "
         "it belongs to name 'sparseloco', here name is 'average'",
         "s.yaml:8:24: pools.a.usd_per_h: tags are not read (got 'tag:yaml.org,2002:float')",

@@ -8,11 +8,19 @@ from typing import Any
 from hypothesis import strategies as st
 
 from sim.config import Network, Outages, Pool, PoolOutages
-from sim.job import Job, StalledError
+from sim.job import Job
+from sim.news import StalledError
 from sim.records import GlobalStep
-from tests.sim.worlds import IDLE, SKIP, SKIP_WAIT, WAIT, job, network, sizes
+from tests.sim.worlds import IDLE, RESTART, SKIP, SKIP_WAIT, WAIT, job, network, sizes
 
-POLICIES = [SKIP, IDLE, WAIT, SKIP_WAIT]
+LIMITED = [
+    [{"skip": {"at_most": 1}}, "wait"],
+    [{"skip": {"at_most": 1, "for_rounds": 2}}, {"wait": {"at_most_s": 20.0}}, "idle"],
+    [{"skip": {"for_rounds": 1}}, "idle"],
+    [{"wait": {"at_most_s": 7.0}}, "skip", "idle"],
+    [{"wait": {"at_most_s": 7.0}}, "idle"],
+]
+POLICIES = [SKIP, IDLE, WAIT, SKIP_WAIT, RESTART, *LIMITED]
 PER_STEP = {"kind": "per_global_step"}
 
 
@@ -23,7 +31,7 @@ class Case:
     replicas: int
     stages: int
     steps: int
-    policy: list[str]
+    policy: list[Any]
     pools: dict[str, Pool]
     sizes: dict[str, Any]
     links: Network
@@ -32,6 +40,8 @@ class Case:
     seed: int = 0
     rounds: int = 8
     cluster: dict[str, Any] = field(default_factory=dict)
+    checkpoint: dict[str, Any] = field(default_factory=dict)
+    """Read under `restart`."""
 
     def job(self) -> Job:
         return job(
@@ -41,6 +51,7 @@ class Case:
             steps=self.steps,
             rounds=self.rounds,
             policy=self.policy,
+            checkpoint=self.checkpoint if self.policy == RESTART else None,
             pools=self.pools,
             of=sizes(self.stages, **self.sizes),
             links=self.links,
@@ -221,4 +232,8 @@ def cases(draw: Any, kinds: tuple[str, ...] = ("none", "per", "script", "pools")
         if kind == "per"
         else None,
         seed=draw(st.integers(0, 2**32 - 1)),
+        checkpoint={
+            "every_global_steps": draw(st.sampled_from([1, 2, 3, "never", "daly"])),
+            "cost_s": draw(st.sampled_from([None, 0.0, 3.0])),
+        },
     )

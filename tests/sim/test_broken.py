@@ -31,11 +31,19 @@ Break = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def restore_twice(restore: Any) -> Any:
-    return lambda self, stage: (2 * restore(self, stage)[0], restore(self, stage)[1])
+    def broken(self: Terms, *which: Any) -> tuple[int, float]:
+        nbytes, restore_s = restore(self, *which)
+        return 2 * nbytes, restore_s
+
+    return broken
 
 
 def slow_restore(restore: Any) -> Any:
-    return lambda self, stage: (restore(self, stage)[0], 2 * restore(self, stage)[1])
+    def broken(self: Terms, *which: Any) -> tuple[int, float]:
+        nbytes, restore_s = restore(self, *which)
+        return nbytes, 2 * restore_s
+
+    return broken
 
 
 def no_links(way: Any) -> Any:
@@ -81,7 +89,7 @@ def never_noticed(announce: Any) -> Any:
 
 
 def never_waits(answer: Any) -> Any:
-    return lambda self, here: min(answer(self, here), Action.IDLE)
+    return lambda self, *asked: {Action.WAIT: Action.IDLE}.get(a := answer(self, *asked), a)
 
 
 def noticed_before_it_strikes(lost_unnoticed: Any) -> Any:

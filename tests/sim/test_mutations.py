@@ -32,8 +32,8 @@ def double_restore(patch: Patch) -> None:
     """A joining slot loads its weights twice."""
     once = Terms.restore
 
-    def twice(self: Terms, stage: int) -> tuple[int, float]:
-        nbytes, restore_s = once(self, stage)
+    def twice(self: Terms, *which: Any) -> tuple[int, float]:
+        nbytes, restore_s = once(self, *which)
         return 2 * nbytes, 2 * restore_s
 
     patch.setattr(Terms, "restore", twice)

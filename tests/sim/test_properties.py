@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import sim.job
+import sim.news
 from sim.config import HOUR_S, Pool
 from sim.job import Job
 from sim.ledger import Ledger
@@ -20,7 +20,7 @@ from sim.records import CLASSES, TIMELINE_STATES, GlobalStep
 from sim.replicas import Replicas
 from sim.roster import Roster
 from tests.sim.scenarios import POLICIES, Case, cases, ran, seating
-from tests.sim.worlds import WAIT, live, network
+from tests.sim.worlds import RESTART, WAIT, live, network
 
 randomly = settings(
     deadline=None,
@@ -34,8 +34,8 @@ randomly = settings(
 def _impatience() -> Iterator[None]:
     """Hopeless pools are given up soon."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sim.job, "MOST_LOSSES", 100)
-        patch.setattr(sim.job, "MOST_LOSSES_OF_A_WORKER", 5)
+        patch.setattr(sim.news, "MOST_LOSSES", 100)
+        patch.setattr(sim.news, "MOST_LOSSES_OF_A_WORKER", 5)
         yield
 
 
@@ -62,7 +62,7 @@ def test_every_round_is_sound(case: Case) -> None:
         assert set(step.steps.max(axis=1)) <= {0, H}, "a replica completes H steps or counts none"
         assert np.all(step.steps[step.sends] == H)
         assert set(np.unique(step.joins)) <= {0, 1, 2}
-        if case.policy == WAIT:
+        if case.policy in (WAIT, RESTART):
             assert (step.steps == H).all()
             assert step.sends.all()
             assert not step.joins.any()
@@ -122,7 +122,8 @@ def check_timeline(a_job: Job, steps: list[GlobalStep]) -> None:
             if state == "provision":
                 assert end_s - start_s <= pool.provision_s + 1e-6
             if state == "restore":
-                assert end_s - start_s <= a_job.terms.restore(s)[1] + 1e-6
+                longest_s = max(a_job.terms.restore(s, is_left)[1] for is_left in (False, True))
+                assert end_s - start_s <= longest_s + 1e-6
         assert now == wall_s
     for state in ("vacant", "provision", "restore", "lost"):
         assert booked[state] == near(sum(step.slot_s[state] for step in steps))

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.config import StageNetwork
-from sim.job import Job, StalledError
+from sim.job import Job
+from sim.news import StalledError
 from sim.records import GlobalStep
 from tests.sim.reference import Reference, Round, World
 from tests.sim.worlds import IDLE, MB, SKIP, SKIP_WAIT, WAIT, gone, job, network, seconds, sizes

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from sim.config import PoolOutages
-from sim.job import StalledError
+from sim.news import StalledError
 from tests.sim.worlds import (
     IDLE,
     MB,
@@ -224,7 +224,7 @@ def test_rule_08_a_pool_that_never_lasts_a_round_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A round takes 14 s; nobody stays up for longer than 9 s."""
-    monkeypatch.setattr("sim.job.MOST_LOSSES", 700)
+    monkeypatch.setattr("sim.news.MOST_LOSSES", 700)
     laws = {"up_h": 9 / 3600, "outage_h": 1 / 3600}
     for policy in (SKIP, WAIT):
         with pytest.raises(StalledError, match="workers have been lost 1000 times"):

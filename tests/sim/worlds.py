@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from sim.config import Cluster, Network, Outages, Pool, Recovery, Script
+from sim.config import Cluster, Network, Outages, Pool, Script
 from sim.job import Job, JobConfig
 from sim.records import CLASSES, GlobalStep, Sizes
+from sim.recovery import Recovery
 from sim.traces.replay import Replay
 
 MB = 1_000_000
 SKIP, IDLE, WAIT, SKIP_WAIT = ["skip", "idle"], ["idle"], ["wait"], ["skip", "wait"]
+RESTART = ["restart"]
 Outage = Mapping[str, Any]
 
 
@@ -57,7 +59,8 @@ def job(
     stages: int = 3,
     steps: int = 4,
     rounds: int = 3,
-    policy: Sequence[str] = ("skip", "idle"),
+    policy: Sequence[Any] = ("skip", "idle"),
+    checkpoint: Mapping[str, Any] | None = None,
     outages: Outages | Mapping[str, Any] | None = None,
     spares: int = 0,
     pools: Mapping[str, Pool] | None = None,
@@ -78,7 +81,7 @@ def job(
                 {"replicas": replicas, "stages": stages, **(cluster or {})}
             ),
             outages=OUTAGES.validate_python(outages or {"kind": "none"}),
-            recovery=Recovery.model_validate({"policy": list(policy)}),
+            recovery=Recovery.model_validate({"policy": list(policy), "checkpoint": checkpoint}),
             pools=dict(pools or one),
             network=links or network(),
             sizes=of or sizes(stages),

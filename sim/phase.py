@@ -1,0 +1,44 @@
+"""Inner steps in a row: instants, exactly. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from sim.pace import Slowness
+from sim.pipeline import Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Some inner steps in a row through the same live stages."""
+
+    start_s: float
+    steps: int
+    step_s: float
+    mask: Mask
+    slow: Slowness = ()
+
+    def instant(self, k: int) -> float:
+        """When the first k steps have ended."""
+        return self.start_s + k * self.step_s
+
+    @property
+    def end_s(self) -> float:
+        return self.instant(self.steps)
+
+    def completed(self, t_s: float) -> int:
+        """Steps that have ended by t; a loss at the exact end of a step finds it complete."""
+        if t_s >= self.end_s:
+            return self.steps
+        k = max(0, math.floor((t_s - self.start_s) / self.step_s))
+        while self.instant(k + 1) <= t_s:
+            k += 1
+        while k > 0 and self.instant(k) > t_s:
+            k -= 1
+        return k
+
+    def begun(self, t_s: float) -> int:
+        """Steps that began before t."""
+        k = self.completed(t_s)
+        return k + (k < self.steps and self.instant(k) < t_s)

@@ -1,0 +1,160 @@
+"""Rounds of a job that rolls back as a whole: `restart` (rule 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import simpy
+
+from sim.checkpoints import Checkpoints
+from sim.clock import Process
+from sim.exchange import Exchange
+from sim.ledger import Ledger
+from sim.news import News
+from sim.payroll import Settled
+from sim.records import GlobalStep
+from sim.replicas import Replicas
+from sim.roster import Roster
+from sim.terms import Terms
+from sim.undone import Undone
+
+
+@dataclass(frozen=True)
+class Lap:
+    """A round that has been, and that nothing but a rollback can undo."""
+
+    index: int
+    begun_s: float
+    exchange: Exchange
+    settled: Settled
+
+
+@dataclass(eq=False)
+class RolledBack:
+    """All slots train, or none does.
+
+    A loss stops the job when it is known. Slots that are still there load the last checkpoint
+    then, vacant ones are filled and load it; when all are ready the job goes on from it. Between
+    checkpoints rounds are kept back; a checkpoint, or the end of the run, makes them final. A
+    removal that was announced is a loss that is known at once.
+    """
+
+    checkpoints: Checkpoints
+    global_steps: int
+    terms: Terms
+    roster: Roster
+    ledger: Ledger
+    news: News
+    replicas: Replicas
+    commit: Callable[[GlobalStep], None]
+    _stored: int = 0
+    """Rounds that a checkpoint holds."""
+    _stored_s: float = 0.0
+    _seen: int = 0
+    """Rounds that have been opened; those that are done again break nothing new (rule 9)."""
+    _carried: list[Settled] = field(default_factory=list)
+    """What workers cost in rounds that were undone."""
+
+    def __post_init__(self) -> None:
+        self._undone = Undone.nothing(self.terms.stages)
+        self._joins = np.zeros((self.terms.replicas, self.terms.stages), dtype=np.int8)
+        self._joins.flags.writeable = False
+        self._exchange = Exchange.begin(0.0, self.terms, self.replicas, self.roster.joined)
+
+    def rounds(self) -> Process:
+        """The process; commits rounds when they are final."""
+        while self._stored < self.global_steps:
+            laps = yield from self._attempt()
+            while laps is None:
+                yield from self._recover()
+                laps = yield from self._attempt()
+            self._store(laps)
+
+    def _attempt(self) -> Generator[simpy.Event, Any, list[Lap] | None]:
+        """Rounds from the last checkpoint to the next, or to the end; None if a slot is lost."""
+        begun_s, laps = self.news.env.now, list[Lap]()
+        last = min(self._stored + self.checkpoints.every, self.global_steps) - 1
+        for index in range(self._stored, last + 1):
+            lap_s = self.news.env.now
+            self._open(index)
+            is_stored = index == last and index + 1 < self.global_steps
+            checkpoint_s = self.checkpoints.cost_s if is_stored else None
+            exchange = self._exchange.at(self.replicas.release_s(), checkpoint_s)
+            is_whole = bool(self.roster.joined.all())  # nobody was struck as it began
+            if not is_whole or not (yield from self._until(exchange.end_s)):
+                self._undo(begun_s, laps, exchange)
+                return None
+            laps.append(Lap(index, lap_s, exchange, self.roster.settle(exchange.end_s)))
+        return laps
+
+    def _open(self, index: int) -> None:
+        is_new = index == self._seen
+        if is_new:
+            self._seen += 1
+            self.news.strike(index)
+        self.replicas.own.clear()
+        self.replicas.begin(index, self.news.env.now)
+        if is_new:
+            self.news.tell(index)
+
+    def _until(self, end_s: float) -> Generator[simpy.Event, Any, bool]:
+        """Whether all slots last; a loss at the very end is the next one's (rule 12)."""
+        while self.news.env.now < end_s:
+            self.news.take_losses(is_training=False)
+            if not self.roster.joined.all():
+                return False
+            yield from self.news.bell.sleep(end_s)
+        return True
+
+    def _undo(self, begun_s: float, laps: list[Lap], exchange: Exchange) -> None:
+        """A slot has been lost now: what was done since the checkpoint is of no use."""
+        now = self.news.env.now
+        places = (place for r in self.roster.odd for place in self.roster.row(r))
+        self._known_s = min(place.unseen_until_s for place in places if not place.joined)
+        self._undone.lose(begun_s, self._known_s)
+        self._undone.traffic(self.terms, self.replicas, exchange, now, len(laps))
+        self._carried += [lap.settled for lap in laps]
+
+    def _recover(self) -> Process:
+        """Until all slots are ready. Ready slots come before the losses of an instant (rule 12)."""
+        news = self.news
+        news.is_watched = True
+        while news.env.now < self._known_s:
+            yield from news.bell.sleep(self._known_s)
+            if news.env.now < self._known_s:
+                news.take_losses(is_training=False)
+        there = self.roster.joined.sum(axis=0).tolist()
+        reloads = news.strikes is None  # the published regime returns at once, bytes only (rule 9)
+        reloaded_s = self._undone.reload(self.terms, self._known_s, there, reloads)
+        while max(reloaded_s, self.roster.last_ready_s()) > news.env.now:
+            news.take_losses(is_training=False)
+            news.check_patience(self._stored, self._stored_s)
+            yield from news.bell.sleep(max(reloaded_s, self.roster.last_ready_s()))
+        news.is_watched = False
+        for r in sorted(self.roster.odd):
+            for place in self.roster.row(r):
+                if not place.joined:
+                    place.last = self.roster.join(place, news.env.now)
+
+    def _store(self, laps: list[Lap]) -> None:
+        """Nothing can undo these rounds any more."""
+        for lap in laps:
+            settled = reduce(Settled.and_then, [*self._carried, lap.settled])
+            self.replicas.own.clear()
+            self.replicas.begin(lap.index, lap.begun_s)
+            step = self.ledger.close(
+                lap.index,
+                self._stored_s,
+                lap.exchange,
+                self.replicas,
+                self._joins,
+                settled,
+                self._undone,
+            )
+            self.commit(step)
+            self._undone, self._carried = Undone.nothing(self.terms.stages), []
+            self._stored, self._stored_s = lap.index + 1, step.end_s
