@@ -37,6 +37,7 @@ def inconsistencies(scenario: Scenario) -> Iterator[Problem]:
     yield from _pools(scenario)
     yield from _weak_replicas(scenario)
     yield from _moves(scenario)
+    yield from _quorum(scenario)
     if isinstance(scenario.network.replicas, Ring) and scenario.method.outer.name == "sparseloco":
         yield (
             ("network", "replicas", "via"),
@@ -184,11 +185,22 @@ def _moves(scenario: Scenario) -> Iterator[Problem]:
     if not scenario.cluster.move_to_ends:
         return
     loc = ("cluster", "move_to_ends")
-    if "skip" not in scenario.recovery.policy:
-        got = scenario.recovery.policy
+    if "skip" not in scenario.recovery.names:
+        got = scenario.recovery.names
         yield loc, f"needs skip in recovery.policy: an inner slot would be vacant (got {got})"
     if isinstance(scenario.outages, PerGlobalStep):
         yield loc, "needs outages.kind pools or script: here every worker returns to its own slot"
+
+
+def _quorum(scenario: Scenario) -> Iterator[Problem]:
+    quorum, replicas = scenario.cluster.quorum, scenario.cluster.replicas
+    if quorum is None:
+        return
+    if quorum.replicas > replicas:
+        loc = ("cluster", "quorum", "replicas")
+        yield loc, f"must be at most {replicas}, the number of replicas (got {quorum.replicas})"
+    for name in {"wait", "restart"}.intersection(scenario.recovery.names):
+        yield ("cluster", "quorum"), f"needs a policy that leaves others out (got {name})"
 
 
 def _shocks(name: str, pool: Pool) -> Iterator[Problem]:

@@ -95,7 +95,7 @@ def no_failure(scenario: Scenario) -> Scenario:
         name: Pool(**{key: getattr(pool, key) for key in kept})
         for name, pool in scenario.pools.items()
     }
-    seats: dict[str, Any] = {"fill": "in_order", "move_to_ends": False}
+    seats: dict[str, Any] = {"fill": "in_order", "move_to_ends": False, "quorum": None}
     if all(pool.speed is None and pool.jitter is None for pool in pools.values()):
         seats["place"] = None  # who sits where is felt by nobody
     changes: dict[str, Any] = {

@@ -40,6 +40,13 @@ class Placing(Strict):
     )
 
 
+class Quorum(Strict):
+    """Whom the exchange of a round awaits."""
+
+    replicas: int = Field(ge=1, description="So many that have uploaded are enough.")
+    grace_s: Seconds = Field(0.0, description="From then on the others are awaited so long.")
+
+
 class Cluster(Strict):
     """The slots of the job: replicas x stages; who sits in them."""
 
@@ -51,6 +58,9 @@ class Cluster(Strict):
     fill: Fill = Field("in_order", description="Which vacant slot a ready worker takes.")
     move_to_ends: bool = Field(
         False, description="At a boundary a healthy inner worker moves to a vacant end beside it."
+    )
+    quorum: Quorum | None = Field(
+        None, description="The exchange leaves out who comes later; null: it awaits all."
     )
 
 

@@ -74,6 +74,7 @@ class Job:
             times=self.times,
             policies=config.recovery.policies(),
             pools=config.pools,
+            quorum=config.cluster.quorum,
         )
         self.healthy_s = self.terms.healthy_round_s()
         self.roster = Roster(config.cluster, config.pools, self.terms.restore, self._pace)
@@ -210,8 +211,9 @@ class Job:
             resumes_s = [self._goes_on(r)[0] for r in self.replicas.waiting]
             yield from self._bell.sleep(min([until_s, *resumes_s]))
             self._resume_waiting()
-            if self._env.now >= self.replicas.release_s():
-                return self.replicas.release_s() if self.replicas.anyone_finishes() else None
+            if self._env.now >= (start_s := self.replicas.release_s()):
+                self.replicas.leave_out(start_s)
+                return start_s if self.replicas.anyone_finishes() else None
             self.news.check_patience(self.index, self.start_s)
 
     def _goes_on(self, r: int) -> tuple[float, Action]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sim.pace import Slowness
@@ -42,3 +43,13 @@ class Phase:
         """Steps that began before t."""
         k = self.completed(t_s)
         return k + (k < self.steps and self.instant(k) < t_s)
+
+
+def step_begins_s(phases: Sequence[Phase], inner_step: int, otherwise_s: float) -> float:
+    """When phases one after another begin an inner step, counted over all of them."""
+    first = 0
+    for phase in phases:
+        if first <= inner_step < first + phase.steps:
+            return phase.instant(inner_step - first)
+        first += phase.steps
+    return otherwise_s

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from sim.pace import Pace, from_step
-from sim.phase import Phase
+from sim.phase import Phase, step_begins_s
 from sim.places import NEVER_S
 from sim.policies import Action, Vacancy
 from sim.terms import Terms
@@ -117,6 +117,15 @@ class ReplicaRound:
             self._known_s = t_s  # the upload is hopeless since now
         self._set_release()
 
+    def cut(self, t_s: float) -> None:
+        """The exchange has begun without it: for the trainer it idled the whole round (rule 1)."""
+        if not self._runs(t_s):
+            self.discarded_uploads += self.uploading()
+        begun = [replace(phase, steps=phase.begun(t_s)) for phase in self._phases]
+        self._phases = [phase for phase in begun if phase.steps]
+        self._stop(t_s, Action.IDLE)
+        self._set_release()
+
     # --- what it says ---------------------------------------------------------------------
 
     @property
@@ -130,12 +139,7 @@ class ReplicaRound:
 
     def planned_s(self, inner_step: int) -> float:
         """When the plan begins an inner step; the start of the attempt if it has no such step."""
-        first = 0
-        for phase in self._phases:
-            if first <= inner_step < first + phase.steps:
-                return phase.instant(inner_step - first)
-            first += phase.steps
-        return self._begun_s
+        return step_begins_s(self._phases, inner_step, self._begun_s)
 
     def kept(self) -> list[Phase]:
         """Steps that count."""

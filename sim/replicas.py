@@ -76,9 +76,26 @@ class Replicas:
         return self._kind_of.get(r, self.terms.whole)
 
     def release_s(self) -> float:
-        """When the exchange can start: everybody has uploaded, or is known to have stopped."""
+        """When the exchange can start: everybody has uploaded, or is known to have stopped.
+
+        A quorum is enough, some time after its last one has uploaded.
+        """
         alike_s = [course.release_s(self.begun_s) for course in self._courses()]
-        return max([plan.release_s for plan in self.own.values()] + alike_s)
+        last_s = max([plan.release_s for plan in self.own.values()] + alike_s)
+        quorum = self.terms.quorum
+        if quorum is None:
+            return last_s
+        uploaded_s = sorted(self._uploaded_s())
+        if len(uploaded_s) < quorum.replicas:
+            return last_s
+        return min(last_s, uploaded_s[quorum.replicas - 1] + quorum.grace_s)
+
+    def leave_out(self, start_s: float) -> None:
+        """The exchange starts: those it does not await have trained in vain."""
+        if self.terms.quorum is not None:
+            for r in range(self.terms.replicas):
+                if self[r].finished and self[r].release_s > start_s:
+                    self._own(r).cut(start_s)
 
     def anyone_finishes(self) -> bool:
         """Whether a replica completes its H steps."""
@@ -145,6 +162,13 @@ class Replicas:
             self.waiting.add(r)
         else:
             self.waiting.discard(r)
+
+    def _uploaded_s(self) -> Iterator[float]:
+        """When each of those that complete the round and send will have uploaded."""
+        for plan, rows in self.parts():
+            if any(plan.sends(plan.release_s)):
+                yield from [plan.release_s] * len(rows)
+        yield from [self._plan(self.terms.whole).release_s] * self._kinds[self.terms.whole]
 
     def _courses(self) -> list[Course]:
         """Of replicas that nothing has happened to, each kind once."""

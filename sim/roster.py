@@ -62,7 +62,7 @@ class Roster:
             worker.place = worker.old_place = place
             self.places.append(place)
         self.uneven = {r for r in range(self.cluster.replicas) if self._is_uneven(r)}
-        if any(pool.jitter is not None for pool in self.pools.values()):
+        if self.cluster.quorum or any(pool.jitter for pool in self.pools.values()):
             self.calm_from_s = math.inf  # no round is like another
         self.joined = np.ones((self.cluster.replicas, self.stages), dtype=np.bool_)
         up = {name: pool.workers or 0 for name, pool in self.pools.items()}

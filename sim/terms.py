@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sim.config import Pool
+from sim.config import Pool, Quorum
 from sim.network import Links
 from sim.pace import Slowness
 from sim.pipeline import Mask, StepTimes
@@ -60,6 +60,7 @@ class Terms:
     times: StepTimes
     policies: tuple[Policy, ...]
     pools: Mapping[str, Pool]
+    quorum: Quorum | None = None
     _courses: dict[Kind, Course] = field(default_factory=dict)
     _answers: dict[Mask, Action] = field(default_factory=dict)
 

@@ -32,6 +32,18 @@ def problems(cluster: dict[str, Any], **blocks: Any) -> list[tuple[tuple[str | i
             ("cluster", "place"),
             "16 ends need at least 16 workers of d (got 12)",
         ),
+        (
+            {"quorum": {"replicas": 9}},
+            {},
+            ("cluster", "quorum", "replicas"),
+            "must be at most 8, the number of replicas (got 9)",
+        ),
+        (
+            {"quorum": {"replicas": 5}},
+            {"recovery": {"policy": ["skip", "wait"]}},
+            ("cluster", "quorum"),
+            "needs a policy that leaves others out (got wait)",
+        ),
         ({"replicas": 9}, {}, ("pools",), "36 slots (replicas x stages) need at least 36"),
         (
             {"move_to_ends": True},
@@ -61,11 +73,11 @@ def test_a_name_alone_is_a_list_of_one() -> None:
 
 def test_the_no_failure_run_sits_where_it_matters_only() -> None:
     """Without failures nobody takes or leaves a slot; a slow pool is slow where it sits."""
-    cluster = {"place": {"ends": "d"}, "fill": "ends_first", "move_to_ends": True}
+    cluster = {"place": {"ends": "d"}, "fill": "ends_first", "quorum": {"replicas": 5}}
     for speed, place in ((None, False), (0.5, True)):
         pools = {"d": {"workers": 16, "speed": speed}, "s": {"workers": 16}}
         scenario = Scenario.model_validate({"name": "a", "pools": pools, "cluster": cluster})
         healthy = no_failure(scenario)
         assert healthy.pools["d"].speed == speed
         assert (healthy.cluster.place is not None) == place
-        assert (healthy.cluster.fill, healthy.cluster.move_to_ends) == ("in_order", False)
+        assert (healthy.cluster.fill, healthy.cluster.quorum) == ("in_order", None)

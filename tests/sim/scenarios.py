@@ -178,8 +178,10 @@ def per_global_step(draw: Any, stages: int) -> dict[str, Any]:
 
 
 @st.composite
-def seating(draw: Any, names: list[str], kind: str, policy: list[str]) -> dict[str, Any]:
-    """Keys of the cluster that say who sits where, such that every pool may sit anywhere."""
+def seating(
+    draw: Any, names: list[str], kind: str, policy: list[str], replicas: int
+) -> dict[str, Any]:
+    """Keys of the cluster beyond its size, such that every pool may sit anywhere."""
     found: dict[str, Any] = {
         "fill": draw(st.sampled_from(["in_order", "ends_first", "fewest_missing_first"]))
     }
@@ -189,8 +191,11 @@ def seating(draw: Any, names: list[str], kind: str, policy: list[str]) -> dict[s
             "inner": draw(st.permutations(names)),
             "zones": draw(st.sampled_from(["packed", "spread"])),
         }
-    if "skip" in policy and kind != "per":
+    names = {entry if isinstance(entry, str) else next(iter(entry)) for entry in policy}
+    if "skip" in names and kind != "per":
         found["move_to_ends"] = draw(st.booleans())
+    if not {"wait", "restart"} & names and draw(st.booleans()):
+        found["quorum"] = {"replicas": draw(st.integers(1, replicas)), "grace_s": draw(few_s)}
     return found
 
 
@@ -210,7 +215,7 @@ def cases(draw: Any, kinds: tuple[str, ...] = ("none", "per", "script", "pools")
         steps=draw(st.integers(1, 5)),
         policy=policy,
         pools=workers,
-        cluster=draw(seating(list(workers), kind, policy)),
+        cluster=draw(seating(list(workers), kind, policy, replicas)),
         sizes={
             "forward_s": tuple(draw(seconds)),
             "backward_s": tuple(draw(seconds)),
