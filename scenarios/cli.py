@@ -7,7 +7,7 @@ import os
 import sys
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -50,6 +50,7 @@ Overrides = Annotated[
     typer.Argument(help="key.path=value after the file; globs allowed: 'pools.*.usd_per_h=1'."),
 ]
 Out = Annotated[Path, typer.Option(help="Folder for run folders.")]
+Unit = Literal["ms", "s", "h"]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -198,6 +199,42 @@ def report(
         print(write_report(folder))
     except AnalysisError as error:
         raise fail(str(error), USAGE) from None
+
+
+@app.command(epilog=EPILOG)
+def fit(
+    trace: Annotated[Path, typer.Argument(help="Trace file; its format is known by its content.")],
+    *,
+    zone: Annotated[str | None, typer.Option(help="Only the workers of this zone.")] = None,
+    unit: Annotated[
+        Unit, typer.Option(help="Of the times of a time,count file whose header tells none.")
+    ] = "s",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for fit.json, fit.png, fit.svg, fit.csv.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Fit laws of times up and away and of losses in bulk to a trace; print a pool to paste.
+
+    Durations that the trace cuts off are censored. The pool is simulated, and held against the
+    trace.
+    """
+    from scenarios.fit import fit_file
+    from scenarios.fit_words import in_words
+    from sim.traces.trace import TraceError
+
+    try:
+        told = fit_file(trace, zone, unit)
+    except TraceError as error:
+        raise fail(str(error), USAGE) from None
+    print(json.dumps(told, indent=2) if as_json else in_words(told))
+    if out is not None:
+        from analysis.fit_figure import write_fit_figure
+        from scenarios.store import write_atomically
+
+        out.mkdir(parents=True, exist_ok=True)
+        write_atomically(out / "fit.json", json.dumps(told, indent=2, allow_nan=False))
+        say(f"figure: {write_fit_figure(out) or 'none, no whole duration'}")
 
 
 @app.command(epilog=EPILOG)

@@ -12,15 +12,26 @@ from sim.traces.trace import Trace, TraceError
 UNITS_S = {"ms": 1e-3, "s": 1.0, "h": HOUR_S}
 
 
-def read_trace(path: Path, unit: str = "s") -> Trace:
+def read_trace(path: Path, unit: str = "s", zone: str | None = None) -> Trace:
     """The trace in a file, whatever its format.
 
     Args:
         unit: of the times of a time,count file whose header tells none.
+        zone: only its workers.
 
     Raises:
         TraceError: with file and line, also where the file cannot be opened.
     """
+    trace = _read(path, unit)
+    if zone is None:
+        return trace
+    try:
+        return trace.of_zone(zone)
+    except ValueError as error:
+        raise TraceError(str(path), 0, f"{error} (got {zone!r})") from None
+
+
+def _read(path: Path, unit: str) -> Trace:
     try:
         if is_parquet(path):
             from sim.traces.parquet import read_parquet
@@ -48,15 +59,10 @@ def replay_of(outages: Outages, root: Path = Path()) -> Replay | None:
     if not isinstance(outages, TraceOutages):
         return None
     path = root / outages.path
-    trace = read_trace(path, outages.unit)
+    trace = read_trace(path, outages.unit, outages.zone)
     if not trace.has_outages:
         message = "tells lives and no returns: take the laws that `stageout fit` prints"
         raise TraceError(str(path), 0, message)
-    if outages.zone is not None:
-        try:
-            trace = trace.of_zone(outages.zone)
-        except ValueError as error:
-            raise TraceError(str(path), 0, f"{error} (got {outages.zone!r})") from None
     if outages.offset_h * HOUR_S >= trace.end_s:
         message = f"ends after {trace.end_s / HOUR_S:g} h (offset_h got {outages.offset_h:g})"
         raise TraceError(str(path), 0, message)

@@ -1,0 +1,107 @@
+"""How well a pool of fitted laws and shocks lives like its trace: simulated by the provider."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+
+from sim.config import HOUR_S, Pool
+from sim.provider import provider
+from sim.records import Spell
+from sim.traces.trace import Facts, facts, of_spells
+
+RUNS = 20
+TINY = 1e-6
+BAND = 0.9
+"""Of the simulated runs, those between low and high."""
+NAME = "fitted"
+
+
+@dataclass(frozen=True)
+class Match:
+    """One quantity of the trace beside those of the simulated pools."""
+
+    what: str
+    unit: str
+    trace: float
+    simulated: float
+    """Median over the runs."""
+    low: float
+    high: float
+
+    @property
+    def holds(self) -> bool:
+        return self.low <= self.trace <= self.high
+
+    def told(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "what": self.what,
+            "unit": self.unit,
+            "trace": self.trace,
+            "simulated": self.simulated,
+            "low": self.low,
+            "high": self.high,
+            "holds": self.holds,
+        }
+
+
+def quantile_h(share: float) -> Callable[[Facts], float]:
+    """Of the outages that ended."""
+    return lambda x: float(np.quantile(x.outages_h, share)) if x.outages_h else math.nan
+
+
+QUANTITIES: dict[str, tuple[str, Callable[[Facts], float]]] = {
+    "availability": ("of worker time", lambda x: x.availability),
+    "loss rate": ("a worker-hour up", lambda x: x.losses_per_worker_hour),
+    "bulk share": ("of the losses", lambda x: x.bulk_share),
+    "mean bulk": ("losses an event", lambda x: x.mean_bulk),
+    "outage P50": ("h", quantile_h(0.5)),
+    "outage P90": ("h", quantile_h(0.9)),
+}
+
+
+def lived(pool: Pool, hours: float, seed: int) -> Facts:
+    """What a pool of these laws comes to in so many hours."""
+    end_s, workers = hours * HOUR_S, pool.workers or 0
+    away: dict[int, float] = {}
+    spells = []
+    events = provider({NAME: pool}, seed)
+    for event in takewhile(lambda event: event.t_s <= end_s, events):
+        if event.kind == "gone":
+            away[event.worker] = event.t_s
+        elif event.kind == "back":
+            gone_s = away.pop(event.worker)
+            spells.append(Spell(event.worker, NAME, gone_s, event.t_s, event.cause))
+    spells += [Spell(worker, NAME, t_s, math.nan, "open") for worker, t_s in away.items()]
+    return facts(of_spells(spells, [NAME] * workers, end_s))
+
+
+def nearest(blocks: Sequence[dict[str, Any]], found: Facts) -> tuple[dict[str, Any], list[Match]]:
+    """Of several blocks the one whose medians differ least from the trace, in logarithms."""
+
+    def apart(rows: Sequence[Match]) -> float:
+        return sum(abs(math.log(max(x.simulated, TINY) / max(x.trace, TINY))) for x in rows)
+
+    played = [(block, matches(block, found)) for block in blocks]
+    return min(played, key=lambda each: apart(each[1]))
+
+
+def matches(block: Mapping[str, Any], found: Facts) -> list[Match]:
+    """The trace beside RUNS simulated pools of the block, as long as it; NaN values left out."""
+    pool = Pool.model_validate(dict(block))
+    played = [lived(pool, found.hours, seed) for seed in range(RUNS)]
+    rows = []
+    for what, (unit, value) in QUANTITIES.items():
+        seen = np.array([value(each) for each in played])
+        seen = seen[np.isfinite(seen)]
+        if not len(seen) or not math.isfinite(value(found)):
+            continue
+        low, middle, high = np.quantile(seen, [(1 - BAND) / 2, 0.5, (1 + BAND) / 2]).tolist()
+        rows.append(Match(what, unit, value(found), middle, low, high))
+    return rows

@@ -1,0 +1,234 @@
+"""What a trace says of a pool: laws, bulks, rhythm, and the block of a scenario."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scenarios.fit_laws import Durations, Fitted, fit_laws
+from sim.config import HOUR_S
+from sim.records import Spell
+from sim.traces.trace import ABSENT, CAP, NO_LOSS, Facts, Trace, facts
+
+DAY_H = 24
+SAMPLE_H = 1.0
+"""Of the count of workers, for rhythm and correlation."""
+FEWEST_DAYS = 2
+LONGEST_BLOCK = 4.0
+"""Mean block of refill in mean distances of shocks that a pool can have, and a margin."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """All that was found; hours."""
+
+    source: str
+    trace: Trace
+    facts: Facts
+    up: Durations
+    """Lives, those in bulk ended like any other."""
+    own: Durations
+    """Lives; one that a bulk ended is censored: another cause was faster."""
+    outage: Durations
+    up_laws: list[Fitted]
+    own_laws: list[Fitted]
+    outage_laws: list[Fitted]
+    shocks: dict[str, Any] | None
+    cap_h: float | None
+    notes: list[str] = field(default_factory=list)
+
+
+def fit(trace: Trace, source: str) -> Fit:
+    """Fit the lives, the outages and the bulks of a trace.
+
+    Raises:
+        ValueError: nobody is ever lost in it.
+    """
+    found = facts(trace)
+    if not found.losses:
+        raise ValueError("nobody is ever lost in it, so there is nothing to fit")
+    spells = [spell for spell in trace.spells() if spell.cause not in (NO_LOSS, ABSENT)]
+    bulk = _bulk_instants(spells) if trace.has_outages else {}
+    lives = [(life, (life.end_s - life.start_s) / HOUR_S) for life in trace.lives]
+    up = Durations.of(
+        [h for life, h in lives if life.is_whole], [h for life, h in lives if not life.is_whole]
+    )
+    alone = [
+        life.is_whole and (trace.zones[life.worker], life.end_s) not in bulk for life, _ in lives
+    ]
+    own = Durations.of(
+        [h for (_, h), is_own in zip(lives, alone, strict=True) if is_own],
+        [h for (_, h), is_own in zip(lives, alone, strict=True) if not is_own],
+    )
+    outage = Durations.of([], [])
+    if trace.has_outages:
+        ended = [s for s in spells if not math.isnan(s.back_s)]
+        outage = Durations.of(
+            [(s.back_s - s.gone_s) / HOUR_S for s in ended],
+            [(trace.end_s - s.gone_s) / HOUR_S for s in spells if math.isnan(s.back_s)],
+        )
+    capped = [h for life, h in lives if life.cause == CAP]
+    return Fit(
+        source=source,
+        trace=trace,
+        facts=found,
+        up=up,
+        own=own,
+        outage=outage,
+        up_laws=fit_laws(up),
+        own_laws=fit_laws(own) if bulk else [],
+        outage_laws=fit_laws(outage),
+        shocks=_shocks(trace, spells, bulk),
+        cap_h=min(capped) if capped else None,
+        notes=_notes(trace),
+    )
+
+
+def _notes(trace: Trace) -> list[str]:
+    """What the trace cannot show."""
+    notes = []
+    if not trace.named:
+        notes.append(
+            "the trace only counts: who leaves was drawn, so lives and outages of single workers "
+            "are inferred; counts, losses and bulks are measured"
+        )
+    if trace.has_outages and trace.workers == 1:
+        notes.append("one machine: how many would be lost at once cannot be seen; no shocks below")
+    if not trace.has_outages:
+        notes.append("machines live once: outages and bulks cannot be seen")
+    return notes
+
+
+# --- bulks ------------------------------------------------------------------------------------
+
+
+def _bulk_instants(spells: Sequence[Spell]) -> dict[tuple[str, float], int]:
+    """(zone, instant) -> losses, where there were two or more."""
+    events = Counter((spell.zone, spell.gone_s) for spell in spells)
+    return {event: count for event, count in events.items() if count > 1}
+
+
+def _shocks(
+    trace: Trace, spells: Sequence[Spell], bulk: dict[tuple[str, float], int]
+) -> dict[str, Any] | None:
+    """Bulks as the shocks of a pool: how often, which share, how long nobody comes back.
+
+    A share is losses in bulk over workers that were up just before; a block lasts from a bulk to
+    the zone's first return, and is censored by the zone's next bulk and by the end.
+    """
+    if not bulk:
+        return None
+    zones = set(trace.zones)
+    every_h = trace.end_s * len(zones) / len(bulk) / HOUR_S
+    before = sum(_up_before(trace, zone, t_s) for zone, t_s in bulk)
+    whole, censored = _blocks(trace, spells, bulk)
+    laws = fit_laws(Durations.of(whole, censored))
+    block = laws[0].block() if laws and laws[0].mean <= LONGEST_BLOCK * every_h else None
+    return {
+        "every_h": every_h,
+        "share": min(1.0, sum(bulk.values()) / before),
+        "block_refill_h": block,
+    }
+
+
+def _up_before(trace: Trace, zone: str, t_s: float) -> int:
+    return sum(
+        1
+        for life in trace.lives
+        if life.start_s < t_s <= life.end_s and trace.zones[life.worker] == zone
+    )
+
+
+def _blocks(
+    trace: Trace, spells: Sequence[Spell], bulk: dict[tuple[str, float], int]
+) -> tuple[list[float], list[float]]:
+    """Hours (whole, censored) from each bulk to the first return in its zone."""
+    whole: list[float] = []
+    censored: list[float] = []
+    for zone in set(trace.zones):
+        bulks_s = sorted(t_s for name, t_s in bulk if name == zone)
+        back_s = sorted(s.back_s for s in spells if s.zone == zone and not math.isnan(s.back_s))
+        for t_s, next_s in zip(bulks_s, [*bulks_s[1:], trace.end_s], strict=True):
+            k = int(np.searchsorted(back_s, t_s, side="right"))
+            first_s = back_s[k] if k < len(back_s) else math.inf
+            hours = (min(first_s, next_s) - t_s) / HOUR_S
+            (whole if first_s <= next_s else censored).append(hours)
+    return whole, censored
+
+
+# --- rhythm -----------------------------------------------------------------------------------
+
+
+def counts(trace: Trace, zone: str | None = None) -> NDArray[np.float64]:
+    """Workers that are up at every SAMPLE_H, in a zone or in all."""
+    times_s = np.arange(0.0, trace.end_s, SAMPLE_H * HOUR_S)
+    kept = [x for x in trace.lives if zone is None or trace.zones[x.worker] == zone]
+    starts = np.sort([life.start_s for life in kept])
+    ends = np.sort([life.end_s for life in kept])
+    here = np.searchsorted(starts, times_s, "right") - np.searchsorted(ends, times_s, "right")
+    return np.asarray(here, dtype=np.float64)
+
+
+def daily_rhythm(trace: Trace) -> float | None:
+    """Autocorrelation of the count at 24 h; None below two days, and where it never changes."""
+    series = counts(trace) - counts(trace).mean()
+    lag, power = int(DAY_H / SAMPLE_H), float((series**2).sum())
+    if len(series) < FEWEST_DAYS * lag or power == 0:
+        return None
+    return float((series[lag:] * series[:-lag]).sum() / power)
+
+
+def zone_correlation(trace: Trace) -> dict[str, float]:
+    """Correlation of the counts of each two zones; those that never change are left out."""
+    zones = sorted(set(trace.zones))
+    series = {zone: counts(trace, zone) for zone in zones} if trace.has_outages else {}
+    moving = [zone for zone in series if series[zone].std() > 0]
+    return {
+        f"{a}, {b}": float(np.corrcoef(series[a], series[b])[0, 1])
+        for k, a in enumerate(moving)
+        for b in moving[k + 1 :]
+    }
+
+
+# --- what to paste ----------------------------------------------------------------------------
+
+
+def pool_blocks(found: Fit) -> list[dict[str, Any]]:
+    """Keys of pools that live like the trace, as far as laws and shocks can say.
+
+    Outages overlap with blocks of refill, which prolong them: of two pools, one blocks refill after
+    a shock and one does not. Which is nearer, a simulation tells.
+    """
+    whole = _pool(found, found.shocks)
+    if found.shocks is None or found.shocks["block_refill_h"] is None:
+        return [whole]
+    return [whole, _pool(found, found.shocks | {"block_refill_h": None})]
+
+
+def _pool(found: Fit, shocks: dict[str, Any] | None) -> dict[str, Any]:
+    block: dict[str, Any] = {"workers": found.trace.workers} if found.trace.has_outages else {}
+    laws = found.own_laws if found.shocks is not None else found.up_laws
+    if laws:
+        block["up_h"] = laws[0].block()
+    if found.outage_laws:
+        block["outage_h"] = found.outage_laws[0].block()
+    if found.cap_h is not None:
+        block["life_cap_h"] = found.cap_h
+    if shocks is not None:
+        block["shocks"] = {key: value for key, value in shocks.items() if value is not None}
+    return {key: _rounded(value) for key, value in block.items()}
+
+
+def _rounded(value: Any) -> Any:
+    """Four digits are more than any of it is worth."""
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    return value

@@ -1,0 +1,237 @@
+"""Fits of traces: known laws come back, censoring counts, a block lives like its trace."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from scenarios import fit_match
+from scenarios.cli import app
+from scenarios.fit import fit_file
+from scenarios.fit_laws import FAMILIES, Durations, Family, fit_law, fit_laws, hazard, survival
+from scenarios.fit_trace import daily_rhythm, fit, pool_blocks, zone_correlation
+from scenarios.load import load
+from sim.config import HOUR_S, Pool
+from sim.provider import provider
+from sim.records import Spell
+from sim.traces.trace import Trace, facts, of_spells
+
+TRUE = {"exponential": (5.0,), "weibull": (5.0, 0.6), "lognormal": (2.0, 1.3)}
+SETS, SIZE = 30, 120
+
+
+def drawn(family: Family, seed: int, size: int = SIZE) -> Durations:
+    """Durations of a known law, cut at exponential times: 30 to 50 % are censored."""
+    random = np.random.default_rng([seed, size])
+    arguments = family.shapes(*TRUE[family.name])
+    lives = family.distribution.rvs(size=size, random_state=random, **arguments)
+    cuts = random.exponential(8.0, size=size)
+    return Durations.of(lives[lives <= cuts].tolist(), cuts[lives > cuts].tolist())
+
+
+def covered(family: Family, sets: int, ignoring: bool = False) -> list[float]:
+    """Share of the 95 % intervals that hold the true parameter, of each."""
+    hits = np.zeros(len(family.names))
+    for seed in range(sets):
+        seen = drawn(family, seed)
+        if ignoring:
+            seen = Durations.of(np.concatenate([seen.whole, seen.censored]).tolist(), [])
+        law = fit_law(family, seen)
+        true = TRUE[family.name]
+        hits += [low <= x <= high for low, x, high in zip(law.low, true, law.high, strict=True)]
+    return [float(share) for share in hits / sets]
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=[family.name for family in FAMILIES])
+def test_intervals_cover_the_truth_unless_censoring_is_ignored(family: Family) -> None:
+    """`benchmarks/fit_coverage.py` does it with 200 sets and the limits 90 and 98.5 %."""
+    assert min(covered(family, SETS)) >= 0.83  # of 30 at 95 % fewer are one in 400
+    assert min(covered(family, SETS // 3, ignoring=True)) <= 0.5
+
+
+def test_the_law_that_was_drawn_is_the_best_by_aic() -> None:
+    for family in FAMILIES[1:]:
+        laws = fit_laws(drawn(family, 3, size=600))
+        assert laws[0].family is family
+        assert laws[0].parameters == pytest.approx(TRUE[family.name], rel=0.15)
+        assert [law.aic for law in laws] == sorted(law.aic for law in laws)
+
+
+def test_the_exponential_is_deaths_over_exposure() -> None:
+    seen = Durations.of([1.0, 2.0, 3.0], [4.0])
+    law = fit_law(FAMILIES[0], seen)
+    assert law.parameters[0] == pytest.approx(10 / 3)
+    half = 1.959964 / math.sqrt(3)  # of the logarithm: one over the root of the deaths
+    assert math.log(law.high[0] / law.low[0]) == pytest.approx(2 * half, rel=1e-4)
+
+
+def test_kaplan_and_meier_by_hand() -> None:
+    """Of 5, one is cut before the second end: 4/5, then 2/3 of it."""
+    found = survival(Durations.of([1.0, 3.0], [2.0, 4.0, 4.0]))
+    share = dict(zip(found.hours.tolist(), found.share.tolist(), strict=True))
+    assert (share[1.0], share[3.0]) == pytest.approx((4 / 5, 4 / 5 * 2 / 3))
+
+
+def test_hazard_is_ends_over_hours_at_risk() -> None:
+    rows = hazard(Durations.of([1.0, 2.0, 3.0, 4.0], [2.5]), bins=1)
+    assert rows == [(0.0, 4.0, 4, pytest.approx(12.5))]
+
+
+def pool(**keys: Any) -> Pool:
+    return Pool.model_validate({"workers": 24, **keys})
+
+
+SHOCKED = {
+    "up_h": {"law": "exponential", "mean": 12.0},
+    "outage_h": {"law": "lognormal", "mean": 0.6, "sigma": 0.8},
+    "shocks": {"every_h": 5.0, "share": 0.5},
+}
+
+
+def lived(of: Pool, hours: float, seed: int = 0) -> Trace:
+    """The trace of a pool that the engine's provider plays."""
+    away: dict[int, float] = {}
+    spells = []
+    for e in takewhile(lambda e: e.t_s <= hours * HOUR_S, provider({"p": of}, seed)):
+        if e.kind == "gone":
+            away[e.worker] = e.t_s
+        elif e.kind == "back":
+            spells.append(Spell(e.worker, "p", away.pop(e.worker), e.t_s, e.cause))
+    spells += [Spell(worker, "p", t_s, math.nan, "law") for worker, t_s in away.items()]
+    return of_spells(spells, ["p"] * (of.workers or 0), hours * HOUR_S)
+
+
+def test_the_block_of_a_simulated_pool_is_that_pool() -> None:
+    """Own losses apart from shared ones, and the block lives as long a life as the trace."""
+    trace = lived(pool(**SHOCKED), 400)
+    found = fit(trace, "simulated")
+    block, rows = fit_match.nearest(pool_blocks(found), found.facts)
+    assert block["up_h"]["mean"] == pytest.approx(12, rel=0.15)
+    assert block["outage_h"] == {
+        "law": "lognormal",
+        "mean": pytest.approx(0.6, rel=0.1),
+        "sigma": pytest.approx(0.8, rel=0.1),
+    }
+    assert block["shocks"]["every_h"] == pytest.approx(5, rel=0.25)
+    assert block["shocks"]["share"] == pytest.approx(0.5, rel=0.1)
+    assert {row.what for row in rows if not row.holds} == set()
+
+
+def test_a_pool_that_lives_otherwise_does_not_match() -> None:
+    found = facts(lived(pool(**SHOCKED), 400))
+    alone = {"workers": 24, "up_h": 3.5, "outage_h": SHOCKED["outage_h"]}
+    wrong = {row.what for row in fit_match.matches(alone, found) if not row.holds}
+    assert {"bulk share", "mean bulk"} <= wrong
+
+
+def test_a_cap_is_found_and_censors() -> None:
+    found = fit(lived(pool(life_cap_h=24, up_h=40.0, outage_h=1.0), 300), "capped")
+    assert found.cap_h == pytest.approx(24)
+    assert not len(found.up.whole)
+    assert pool_blocks(found)[0]["life_cap_h"] == pytest.approx(24)
+
+
+def test_a_daily_rhythm_shows() -> None:
+    spells = [
+        Spell(worker, "z", (24 * day + 8) * HOUR_S, (24 * day + 16) * HOUR_S, "x")
+        for day in range(10)
+        for worker in range(4)
+    ]
+    found = daily_rhythm(of_spells(spells, ["z"] * 4, 240 * HOUR_S))
+    assert found == pytest.approx(0.9)  # ten days, of which nine have a day before
+    assert daily_rhythm(of_spells(spells, ["z"] * 4, 47 * HOUR_S)) is None
+
+
+def test_zones_that_fail_together_are_correlated() -> None:
+    spells = [
+        Spell(w, "ab"[w], 3600.0 * 7 * k, 3600.0 * (7 * k + 3), "x")
+        for k in range(1, 20)
+        for w in (0, 1)
+    ]
+    assert zone_correlation(of_spells(spells, ["a", "b"], 140 * HOUR_S))["a, b"] == pytest.approx(1)
+
+
+# --- the command ------------------------------------------------------------------------------
+
+EVENTS = "".join(
+    f"{600_000 * k},add,n{k}\n" if k < 40 else f"{600_000 * k},remove,n{k - 40}\n"
+    for k in range(80)
+)
+
+
+def invoke(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["fit", *arguments])
+
+
+@pytest.fixture(autouse=True)
+def _few_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.fit_match.RUNS", 5)
+
+
+def test_the_command_prints_a_block_that_a_scenario_takes(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text(EVENTS)
+    done = invoke(str(file), "--out", str(tmp_path / "out"))
+    assert done.exit_code == 0, done.output
+    assert "measured   40 losses" in done.stdout
+    assert "40 whole, 0 censored" in done.stdout
+    block = done.stdout[done.stdout.index("pools:") :].partition("\n\n")[0]
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text(f"name: s\ncluster: {{replicas: 2}}\noutages: {{kind: pools}}\n{block}\n")
+    assert load(scenario).scenario.pools["fitted"].workers == 40
+    told = json.loads((tmp_path / "out" / "fit.json").read_text())
+    assert told["pool"]["workers"] == 40
+    for name in ("fit.png", "fit.svg", "fit.csv"):
+        assert (tmp_path / "out" / name).stat().st_size > 1000
+    again = invoke(str(file), "--json")
+    assert json.loads(again.stdout) == told
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "says"),
+    [
+        ("0,add,a\n5,sell,a\n", (), "t.csv:2: must be add or remove (got 'sell')"),
+        ("0,3\n9,3\n", (), "t.csv: nobody is ever lost in it"),
+        (EVENTS, ("--zone", "moon"), "t.csv: no such zone; it has trace (got 'moon')"),
+    ],
+)
+def test_what_cannot_be_fitted_is_one_line(
+    tmp_path: Path, text: str, arguments: tuple[str, ...], says: str
+) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    done = invoke(str(tmp_path / "t.csv"), *arguments)
+    assert done.exit_code == 2
+    assert done.stderr.replace(f"{tmp_path}/", "").startswith(says)
+    assert done.stderr.count("\n") == 1
+
+
+LITTLE = {
+    "one loss": "0,2\n3600,1\n7200,1\n",
+    "one machine": "0,1\n3600,0\n7200,1\n9000,0\n9600,1\n",
+    "all at once": "0,9\n3600,0\n7200,9\n9000,0\n9600,9\n",
+    "equal lives": "".join(f"{k},{(k // 60) % 2 * 4}\n" for k in range(0, 3600, 60)),
+    "one life": "life_s,end\n500,preempted\n",
+    "only stopped and one capped": "life_s,end\n500,stop\n86500,capped\n",
+}
+
+
+@pytest.mark.parametrize("name", LITTLE)
+def test_little_is_said_of_little(tmp_path: Path, name: str) -> None:
+    """No warning, no traceback, strict JSON."""
+    (tmp_path / "t.csv").write_text(LITTLE[name])
+    told = fit_file(tmp_path / "t.csv")
+    json.dumps(told, allow_nan=False)
+    done = invoke(str(tmp_path / "t.csv"), "--out", str(tmp_path / "out"))
+    assert done.exit_code == 0, done.output
+
+
+def test_a_trace_without_losses_is_refused() -> None:
+    with pytest.raises(ValueError, match="nobody is ever lost"):
+        fit(of_spells([], ["z"], 3600.0), "x")
