@@ -16,7 +16,7 @@ from analysis.rates import Axis
 from analysis.regimes import REGIMES
 from analysis.stats import Interval
 from analysis.style import Drawn
-from analysis.sweep import PROBABILITY, Sweep, gap, value_of
+from analysis.sweep import NOISE, PROBABILITY, Sweep, gap, value_of, values_of
 
 SIZE = (9.6, 5.4)
 """Inches: the shape of a slide."""
@@ -70,6 +70,8 @@ def flagship(study: Study, sweep: Sweep) -> list[Drawn]:
     if axis is None or not any(point.values() for point in sweep.points):
         return []
     clock = clock_of(study, sweep) if axis.key == PROBABILITY else None
+    if axis.key == PROBABILITY and sweep.noise() is not None:  # repeats are runs at 0 %
+        axis = Axis(axis.key, tuple(sorted({0.0, *axis.values})))
     with style.paper():
         figure = style.new_figure(*SIZE, *rates.footnotes(sweep), *([BARS] if clock else []))
         if clock is None:
@@ -77,7 +79,7 @@ def flagship(study: Study, sweep: Sweep) -> list[Drawn]:
         else:
             strip, axes = figure.subplots(2, 1, height_ratios=(1, 3.4), sharex=True)
         rates.draw_lines(axes, sweep, axis.key, gap)
-        _noise(axes, sweep)
+        _noise(axes, sweep, axis)
         _depth(axes, sweep)
         _dress(axes, sweep, axis)
         if clock is not None:
@@ -89,12 +91,16 @@ def flagship(study: Study, sweep: Sweep) -> list[Drawn]:
         return [style.render(figure, stem, caption, f"{caption} {_title(sweep, axis)}.")]
 
 
-def _noise(axes: Axes, sweep: Sweep) -> None:
+def _noise(axes: Axes, sweep: Sweep, axis: Axis) -> None:
     """What repeats without failures differ by: on either side, since their sign is chance."""
     most = sweep.noise()
-    if most is not None:
-        axes.axhspan(-most, most, color=NOISE_COLOUR, alpha=0.6, linewidth=0, zorder=0,
-                     label=f"repeats without failures: up to {most:.3f}")  # fmt: skip
+    if most is None:
+        return
+    axes.axhspan(-most, most, color=NOISE_COLOUR, alpha=0.6, linewidth=0, zorder=0,
+                 label=f"repeats without failures: up to {most:.3f}")  # fmt: skip
+    if axis.values[0] == 0:
+        moved = values_of(sweep.control(NOISE))
+        axes.plot([0.0] * len(moved), moved, "x", markersize=5, color=style.FAINT, zorder=2)
 
 
 def _depth(axes: Axes, sweep: Sweep) -> None:
@@ -194,13 +200,14 @@ def _title(sweep: Sweep, axis: Axis) -> str:
     }
     if not ends:
         return "Loss against the failure rate"
-    return f"Gap at {value_of(axis.key, top)}: {style.told(ends, numbers.gap, ' nats')}"
+    return f"Gap at {value_of(axis.key, top)}: {style.told(ends, numbers.mean_gap, ' nats')}"
 
 
 def _caption(sweep: Sweep, clock: Clock | None) -> str:
     parts = [
         "Gap (measured): final validation loss minus that of the arm's own no-failure run, same "
-        "seed. Grey: how far repeats without failures differ. Dashed: a model without inner stages."
+        "seed. Grey, and crosses at 0 %: how far repeats without failures differ. Dashed: a model "
+        "without inner stages."
     ]
     if clock is not None:
         of = "; ".join(f"{r.name} {r.low:g}-{r.high:g}, {r.source}" for r in REGIMES)

@@ -88,7 +88,7 @@ def points_figure(sweep: Sweep) -> list[Drawn]:
     looks = {arm: style.look_of(arm or "", k) for k, arm in enumerate(sweep.arms or (None,))}
     caption = "Gap to the own no-failure run (measured) of every point, with its 95 % interval."
     told = {sweep.name(p.arm, p.parameters): t.mean for p in points if (t := p.interval())}
-    title = f"Gap: {style.told(told, numbers.gap, ' nats')}"
+    title = f"Gap: {style.told(told, numbers.mean_gap, ' nats')}"
     with style.paper():
         figure = style.new_figure(8.6, 1.7 + 0.36 * len(points), *rates.footnotes(sweep))
         axes = figure.subplots()

@@ -47,12 +47,12 @@ def caution(study: Study, sweep: Sweep) -> list[Sentence]:
         )
     if has_losses(sweep) and sweep.noise() is None:
         found.append(
-            "No repeats without failures were run (a control named `noise`), so how far chance "
+            "No repeat without failures has finished (a control named `noise`), so how far chance "
             "alone moves a loss here is unknown."
         )
     if has_losses(sweep) and not depths(sweep):
         found.append(
-            "No model without inner stages was trained (a control named `depth`), so how much "
+            "No model without inner stages has finished (a control named `depth`), so how much "
             "there is to lose by skipping is unknown."
         )
     return [Sentence(text) for text in found] + words.proxy(study)
@@ -108,7 +108,7 @@ def _line(sweep: Sweep, line: Series) -> str:
         "unknown": "ended, against its own no-failure run, at",
     }
     if len(groups) > 1:
-        says["unknown"] = "one seed alone, so no interval, at"
+        says["unknown"] = "it ended at"
     if "level" not in groups:
         says |= {"above": "ended above its own no-failure run at"}
         says |= {"below": "ended below its own no-failure run at"}

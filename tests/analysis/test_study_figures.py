@@ -125,6 +125,11 @@ def test_the_flagship_carries_its_controls(full: Loaded) -> None:
     assert notes[0.4] == f"{100 * np.mean(shares):.0f} %"
 
 
+def test_repeats_stand_at_no_failures_where_that_was_not_swept(tmp_path: Path) -> None:
+    study, sweep = loaded(FakeStudy(rates=(0.05, 0.4), global_steps=5), tmp_path)
+    assert " 0 % 5 %" in texts(flagship.flagship(study, sweep)[0])
+
+
 @pytest.mark.parametrize(("round_s", "hours"), [(60.0, 3.33), (1200.0, 66.7)])
 def test_losses_per_hour_are_those_of_the_published_point(round_s: float, hours: float) -> None:
     """1 % on two inner stages: 3.3 h up at rounds of a minute, 67 h at 20 minutes."""
@@ -204,8 +209,8 @@ def test_one_seed_is_no_evidence_and_has_no_interval(tmp_path: Path) -> None:
 
 def test_without_controls_it_says_what_is_unknown(tmp_path: Path) -> None:
     told = "".join(words(*loaded(FakeStudy(controls=(), rates=(0.05,), text={}), tmp_path)))
-    assert "No repeats without failures were run" in told
-    assert "No model without inner stages was trained" in told
+    assert "No repeat without failures has finished" in told
+    assert "No model without inner stages has finished" in told
     assert "Counting alone" not in told
 
 
