@@ -73,6 +73,15 @@ class Run:
             _damaged(self.path / "slots.parquet", f"states {states}, rows {len(slots)}")
         return slots
 
+    @cached_property
+    def outages(self) -> pd.DataFrame:
+        """One row an outage of a worker; read when it is asked for.
+
+        Raises:
+            AnalysisError: the file is broken.
+        """
+        return _frame(self.path / "outages.parquet", _OUTAGES)
+
     @property
     def is_baseline(self) -> bool:
         """Whether this is a no-failure run."""
@@ -156,8 +165,7 @@ def load(folder: Path) -> Study:
     """
     study = without_timelines(find(folder))
     for run in study.runs:
-        _ = run.slots
-        _frame(run.path / "outages.parquet", _OUTAGES)
+        _ = run.slots, run.outages
     return study
 
 

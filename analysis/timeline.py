@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from analysis import numbers, scales, style, table
+from analysis import numbers, scales, shocks, style, table
 from analysis.folders import CLASSES
 from analysis.load import STATES, Run, Study
 from analysis.occupancy import HELD_UP, OUT, STEPS, seconds_by_bin, shares
@@ -70,7 +70,9 @@ def timeline_figure(study: Study, run: Run, stem: str) -> Drawn:
         _dress(axes, run, replicas, stages, is_exact)
         scale.dress(axes)
         axes.set_xlim(0, run.wall_s / scale.divisor)
-        axes.set_title(says, pad=8)
+        struck = shocks.shocks(run.outages, run.wall_s)
+        lines = shocks.mark(axes, struck, scale.divisor, run.wall_s)
+        axes.set_title(says, pad=8 + 12 * lines)
         seen = [state for state in STATES if of_state[state] > 0]
         figure.legend(
             handles=[Patch(facecolor=style.STATE_COLOURS[s], edgecolor="#999999") for s in seen],
@@ -81,6 +83,7 @@ def timeline_figure(study: Study, run: Run, stem: str) -> Drawn:
             alignment="left",
         )
         how = "" if is_exact else " A pixel mixes the colours of what it covers."
+        how += " A black line: a shock, which takes many workers of a zone at once." * bool(struck)
         caption = (
             f"Slot timeline of {run.cell} (simulated): {replicas} replicas x {stages} stages, "
             f"stage 0 of each replica on top. In its round: steps, exchange and barrier.{how}"
