@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from scenarios.catalogue import find, regimes
 from scenarios.catalogue.prices import devices, machines, unknown, wrong_with
 from scenarios.fits import fullest_stage
 from sim.config import LAW_KEYS, LOSS_KEYS, PerGlobalStep, Pool, PoolOutages, Ring, Script
@@ -159,6 +160,9 @@ def _pools(scenario: Scenario) -> Iterator[Problem]:
     for name, pool in pools.items():
         yield from _shocks(name, pool)
     by_law = isinstance(scenario.outages, PoolOutages)
+    nowhere = {name: p.regime for name, p in pools.items() if p.regime and find(p.regime) is None}
+    for name, regime in nowhere.items() if by_law else ():
+        yield ("pools", name, "regime"), unknown(regime, {**regimes(), **regimes("zones")})
     for name, pool in pools.items():
         for key in ("regime", *LAW_KEYS):
             if not by_law and getattr(pool, key) is not None:
@@ -173,7 +177,7 @@ def _pools(scenario: Scenario) -> Iterator[Problem]:
             )
         if by_law and pool.refill_at_once is not None and pool.outage_h is None:
             yield ("pools", name, "refill_at_once"), "needs outage_h beside it: nobody comes back"
-    if by_law and not any(pool.loses for pool in pools.values()):
+    if by_law and not nowhere and not any(pool.loses for pool in pools.values()):
         yield (
             ("outages", "kind"),
             f"no pool has {' or '.join(LOSS_KEYS)}, so nothing would ever fail",

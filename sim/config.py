@@ -19,7 +19,6 @@ LOSS_KEYS = ("up_h", "life_cap_h", "shocks")
 """Keys of a pool that take workers away."""
 LAW_KEYS = (*LOSS_KEYS, "outage_h", "refill_at_once")
 """Keys of a pool that only `outages.kind: pools` reads."""
-RegimeName = Literal["owned", "calm-spot", "ordinary-spot", "hostile-spot", "starved", "volunteer"]
 Market = Literal["spot", "on_demand", "reserved"]
 Fill = Literal["in_order", "ends_first", "fewest_missing_first"]
 PoolNames = Name | Annotated[list[Name], Field(min_length=1)]
@@ -104,7 +103,7 @@ class Pool(Strict):
     billing_minimum_s: Seconds = Field(
         0.0, description="A worker that is gone sooner is billed for so long; by the second else."
     )
-    regime: RegimeName | None = Field(
+    regime: Name | None = Field(
         None, description="Laws of a kind of pool; those given beside it win."
     )
     up_h: Duration | None = Field(None, description="Law of the time from back to gone.")

@@ -1,18 +1,17 @@
-"""What comes with the package: named regimes, each with its source."""
+"""What comes with the package: regimes and measured zones, each with its source."""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import get_args
 
 import yaml
 from pydantic import Field, TypeAdapter
 
-from sim.config import LAW_KEYS, Pool, RegimeName
+from sim.config import LAW_KEYS, Name, Pool
 from sim.strict import Strict
 
-FILE = Path(__file__).parent / "regimes.yaml"
+FILES = {name: Path(__file__).parent / f"{name}.yaml" for name in ("regimes", "zones")}
 
 
 class Regime(Strict):
@@ -24,24 +23,33 @@ class Regime(Strict):
     in_bulk: float = Field(ge=0, le=1, description="Share of them taken by shocks.")
     fitted: str = Field(description="What was fitted, to what.")
     assumed: str = Field(description="What was not.")
+    measured: dict[str, float] = Field(
+        default_factory=dict, description="Of a zone: what was counted; hours."
+    )
     pool: Pool = Field(description="Only keys of laws.")
 
 
-REGIMES: TypeAdapter[dict[RegimeName, Regime]] = TypeAdapter(dict[RegimeName, Regime])
+REGIMES: TypeAdapter[dict[Name, Regime]] = TypeAdapter(dict[Name, Regime])
 
 
 @cache
-def regimes() -> dict[RegimeName, Regime]:
-    """All of them, by name."""
-    found = REGIMES.validate_python(yaml.safe_load(FILE.read_text(encoding="utf-8")))
-    assert set(found) == set(get_args(RegimeName)), "every name has its laws"
-    return found
+def regimes(file: str = "regimes") -> dict[str, Regime]:
+    """Kinds of pools, or with "zones" those that were measured; by name."""
+    return REGIMES.validate_python(yaml.safe_load(FILES[file].read_text(encoding="utf-8")))
+
+
+def find(name: str) -> Regime | None:
+    """A regime or a measured zone."""
+    return regimes().get(name) or regimes("zones").get(name)
 
 
 def with_regime(pool: Pool) -> Pool:
     """A pool with the laws of its regime where it tells none itself."""
     if pool.regime is None:
         return pool
-    laws = regimes()[pool.regime].pool
+    regime = find(pool.regime)
+    if regime is None:
+        return pool  # the scenario's consistency tells
+    laws = regime.pool
     missing = [key for key in LAW_KEYS if key not in pool.model_fields_set]
     return pool.model_copy(update={key: getattr(laws, key) for key in missing})

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sim.clock import stream
 from sim.config import HOUR_S, TraceOutages
 from sim.records import Event
-from sim.traces.trace import ABSENT, NO_LOSS, Trace
+from sim.traces.trace import ABSENT, NO_LOSS, Life, Trace
 
 BY_COUNT = "count"
 DEALT = "dealt"
@@ -73,17 +73,25 @@ def _by_machine(trace: Trace, workers: int) -> list[Change]:
             changes.append(Change(0.0, worker, False, ABSENT))
         for life in own:
             changes.append(Change(life.start_s, worker, True, NO_LOSS))
-            if life.cause != NO_LOSS or life.end_s < trace.end_s:
+            if _leaves(life, trace):
                 changes.append(Change(life.end_s, worker, False, life.cause))
     return changes
 
 
+def _leaves(life: Life, trace: Trace) -> bool:
+    """Whether it ends in the trace, and not with it."""
+    return life.cause != NO_LOSS or life.end_s < trace.end_s
+
+
 def _by_count(trace: Trace, workers: int, seed: int) -> list[Change]:
-    """As many workers as the count says; who is away longest is back first."""
+    """As many workers as the count says.
+
+    Of those that were lost the first is back first; those that were never there come last.
+    """
     steps = [(0.0, 0)] + [(life.start_s, 1) for life in trace.lives]
-    steps += [(life.end_s, -1) for life in trace.lives if life.end_s < trace.end_s]
+    steps += [(life.end_s, -1) for life in trace.lives if _leaves(life, trace)]
     draws = stream(seed, "trace")
-    here, away = list(range(workers)), deque[int]()
+    here, lost, absent = list(range(workers)), deque[int](), deque[int]()
     changes = [Change(0.0, worker, True, NO_LOSS) for worker in here]
     total = 0
     for t_s, same in groupby(sorted(steps), key=lambda step: step[0]):
@@ -92,10 +100,11 @@ def _by_count(trace: Trace, workers: int, seed: int) -> list[Change]:
         while len(here) > wanted:
             k = int(draws.random() * len(here))
             here[k], here[-1] = here[-1], here[k]
-            away.append(here.pop())
-            changes.append(Change(t_s, away[-1], False, DEALT if t_s > 0 else ABSENT))
+            worker = here.pop()
+            (lost if t_s > 0 else absent).append(worker)
+            changes.append(Change(t_s, worker, False, DEALT if t_s > 0 else ABSENT))
         while len(here) < wanted:
-            here.append(away.popleft())
+            here.append((lost or absent).popleft())
             changes.append(Change(t_s, here[-1], True, NO_LOSS))
     return changes
 

@@ -8,10 +8,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.fit_coverage import TRUE, covered, drawn
 from scenarios import fit_match
 from scenarios.cli import app
 from scenarios.fit import fit_file
@@ -23,30 +23,7 @@ from sim.provider import provider
 from sim.records import Spell
 from sim.traces.trace import Trace, facts, of_spells
 
-TRUE = {"exponential": (5.0,), "weibull": (5.0, 0.6), "lognormal": (2.0, 1.3)}
-SETS, SIZE = 30, 120
-
-
-def drawn(family: Family, seed: int, size: int = SIZE) -> Durations:
-    """Durations of a known law, cut at exponential times: 30 to 50 % are censored."""
-    random = np.random.default_rng([seed, size])
-    arguments = family.shapes(*TRUE[family.name])
-    lives = family.distribution.rvs(size=size, random_state=random, **arguments)
-    cuts = random.exponential(8.0, size=size)
-    return Durations.of(lives[lives <= cuts].tolist(), cuts[lives > cuts].tolist())
-
-
-def covered(family: Family, sets: int, ignoring: bool = False) -> list[float]:
-    """Share of the 95 % intervals that hold the true parameter, of each."""
-    hits = np.zeros(len(family.names))
-    for seed in range(sets):
-        seen = drawn(family, seed)
-        if ignoring:
-            seen = Durations.of(np.concatenate([seen.whole, seen.censored]).tolist(), [])
-        law = fit_law(family, seen)
-        true = TRUE[family.name]
-        hits += [low <= x <= high for low, x, high in zip(law.low, true, law.high, strict=True)]
-    return [float(share) for share in hits / sets]
+SETS = 30
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=[family.name for family in FAMILIES])
@@ -58,7 +35,7 @@ def test_intervals_cover_the_truth_unless_censoring_is_ignored(family: Family) -
 
 def test_the_law_that_was_drawn_is_the_best_by_aic() -> None:
     for family in FAMILIES[1:]:
-        laws = fit_laws(drawn(family, 3, size=600))
+        laws = fit_laws(drawn(family, 3, 600))
         assert laws[0].family is family
         assert laws[0].parameters == pytest.approx(TRUE[family.name], rel=0.15)
         assert [law.aic for law in laws] == sorted(law.aic for law in laws)
