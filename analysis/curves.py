@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from analysis import numbers, scales, style, table
 from analysis.load import Run, Study
 from analysis.occupancy import HELD_UP, OUT, by_round
-from analysis.reach import common_loss, reach
+from analysis.reach import reach, target_loss
 from analysis.scales import Scale
 from analysis.style import Drawn, Line
 from analysis.words import name
@@ -41,7 +41,7 @@ def loss_figures(study: Study) -> list[Drawn]:
     """
     if not study.has_losses:
         return []
-    target = common_loss(study)
+    target = target_loss(study)
     panels = [
         (scales.trained_tokens(), "loss_vs_tokens", _tokens_title(study)),
         (scales.time(study.runs), "loss_vs_hours", _reach_title(study, target, "end_s")),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
+from analysis.crossing import first_at
 from analysis.load import Run, Study
 
 QUANTITIES = ("global_steps", "train_tokens", "end_s", "usd")
@@ -23,8 +22,17 @@ class Reached:
     """It was there by the first evaluation already, perhaps earlier."""
 
 
-def common_loss(study: Study) -> float | None:
-    """The highest of the final losses: every run that was evaluated has reached it."""
+def asked_loss(study: Study) -> float | None:
+    """The scenario's `target.val_loss`, where all runs have the same."""
+    told = {(run.scenario.get("target") or {}).get("val_loss") for run in study.runs}
+    return told.pop() if len(told) == 1 else None
+
+
+def target_loss(study: Study) -> float | None:
+    """What is asked for, else the highest of the final losses: every evaluated run reached it."""
+    asked = asked_loss(study)
+    if asked is not None:
+        return asked
     found = [run.summary["val_loss"] for run in study.runs]
     return max((loss for loss in found if loss is not None), default=None)
 
@@ -32,13 +40,12 @@ def common_loss(study: Study) -> float | None:
 def reach(run: Run, loss: float) -> Reached | None:
     """Where the run first came to the loss; None if it never did."""
     seen = run.evaluated()
-    below = np.flatnonzero(seen["val_loss"].to_numpy() <= loss)
-    if not len(below):
+    found = first_at(seen["val_loss"].tolist(), loss)
+    if found is None:
         return None
-    k = int(below[0])
+    k, part = found
     if k == 0:
         return Reached(**{name: float(seen[name].iloc[0]) for name in QUANTITIES}, is_bound=True)
     before, after = seen.iloc[k - 1], seen.iloc[k]
-    part = (before["val_loss"] - loss) / (before["val_loss"] - after["val_loss"])
     between = before + part * (after - before)
     return Reached(**{name: float(between[name]) for name in QUANTITIES}, is_bound=False)

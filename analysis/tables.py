@@ -10,9 +10,10 @@ from typing import Any
 
 from analysis import numbers, table
 from analysis.load import Run, Study
-from analysis.reach import common_loss, reach
+from analysis.reach import asked_loss, reach, target_loss
 
 Summary = Mapping[str, Any]
+NOT_REACHED = "not reached"
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,10 @@ def clock_table(study: Study) -> Table:
 
 
 def target_table(study: Study) -> Table | None:
-    """What every run needed to come to the highest of the final losses."""
-    target = common_loss(study)
+    """What every run needed to come to the loss asked for, or the highest of the final ones."""
+    target = target_loss(study)
     trained = [run for run in study.runs if run.summary["val_loss"] is not None]
-    if target is None or len(trained) < 2:
+    if target is None or (len(trained) < 2 and asked_loss(study) is None):
         return None
     heads = (
         Head(f"to a loss of {numbers.loss(target)}"),
@@ -83,7 +84,9 @@ def target_table(study: Study) -> Table | None:
     rows = []
     for run in trained:
         found = reach(run, target)
-        if found is not None:
+        if found is None:
+            rows.append((run.cell, NOT_REACHED, *[numbers.NOTHING] * 3))
+        else:
             by = "by " if found.is_bound else ""
             rows.append((
                 run.cell,

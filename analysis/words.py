@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis import numbers
 from analysis.load import Run, Study
-from analysis.reach import common_loss, reach
+from analysis.reach import asked_loss, reach, target_loss
 
 MEASURED, SIMULATED, ASSUMED = "measured", "simulated", "assumed"
 MANY = 6
@@ -31,7 +31,7 @@ def finding(study: Study) -> list[Sentence]:
         trained = any(run.scenario.get("train") is not None for run in study.runs)
         why = "The model was never evaluated" if trained else "No model was trained"
         found.append(Sentence(f"{why}, so nothing is said of the loss."))
-    target = common_loss(study)
+    target = target_loss(study)
     if target is not None and len(study.runs) > 1:
         found.append(_to_target(study, target))
     return [sentence for sentence in found if sentence.text]
@@ -206,10 +206,16 @@ def _to_target(study: Study, target: float) -> Sentence:
         by = "by " if found.is_bound else ""
         cost = f" and {numbers.usd(found.usd)}" if study.has_prices else ""
         parts.append(f"{name(run)} {by}{numbers.hours(found.end_s)} hours{cost}")
-    if len(parts) < 2 or all(bounds):
+    is_asked = asked_loss(study) is not None
+    if not is_asked and (len(parts) < 2 or all(bounds)):
         return Sentence("")
-    worst = f"{numbers.loss(target)}, the highest of the final losses,"
-    return Sentence(f"To come to a loss of {worst} took: {listed(parts)}.", SIMULATED)
+    missed = [name(run) for run in runs if reach(run, target) is None]
+    loss = numbers.loss(target)
+    if not parts:
+        return Sentence(f"No run came to the target, a loss of {loss}.", MEASURED)
+    what = "the target" if is_asked else "the highest of the final losses"
+    end = f"; {listed(missed)} did not reach it" if missed else ""
+    return Sentence(f"To come to a loss of {loss}, {what}, took: {listed(parts)}{end}.", SIMULATED)
 
 
 def _hours_to(run: Run, target: float) -> float:

@@ -170,6 +170,15 @@ def check(
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema for editors.")
     ] = False,
+    odds: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=100_000,
+            help="Simulate so many seeds: P50, P90, P99 of hours and dollars, target.deadline_h "
+            "and target.usd.",
+        ),
+    ] = 0,
 ) -> None:
     """Validate a scenario; print it with all defaults filled in, and its derived numbers."""
     if schema:
@@ -179,12 +188,15 @@ def check(
         raise fail("check needs a scenario file (or --schema)", USAGE)
     loaded = read(file, overrides)
     print(dump(loaded.scenario), end="")
+    from scenarios import odds as o
     from scenarios import preview as p
     from scenarios.plan import prepared
 
     for cell, scenario in loaded.cells.items():
         ready = prepared(scenario, loaded.root, with_training=True)
         say("\n".join(p.in_words(cell, p.scenario_numbers(ready, date.today()))))
+        if odds:
+            say("\n".join(o.in_words(o.odds(ready, odds))))
 
 
 @app.command(epilog=EPILOG)

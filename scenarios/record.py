@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.crossing import first_at
 from scenarios.schema import Scenario
 from scenarios.store import write_atomically
+from sim.config import HOUR_S
 from sim.job import Job
 from sim.records import CLASSES, GlobalStep
 from trainer import sizes as trainer_sizes
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
+NOT_REACHED = "not reached"
+"""A target loss that no evaluation came down to; nothing is extrapolated."""
 NOT_JOINED = ("vacant", "provision", "restore")
 """Classes of a slot that has not joined; one that is ready counts as wait."""
 
@@ -174,8 +178,32 @@ def summary_of(scenario: Scenario, rows: Sequence[Row], job: Job) -> dict[str, A
         "val_loss": last and last["val_loss"],
         "val_bits_per_byte": last and last["val_bits_per_byte"],
         "val_global_step": last and last["global_step"],
+        "to_target": _to_target(scenario.target.val_loss, rows),
         "skip_stage_loss": last and _by_stage(last["skip_stage_loss"]),
         "proxy": scenario.is_proxy,
+    }
+
+
+def _to_target(loss: float | None, rows: Sequence[Row]) -> dict[str, float] | str | None:
+    """What it took to come to the loss, interpolated between evaluations; None: none is asked."""
+    if loss is None:
+        return None
+    seen = [i for i, row in enumerate(rows) if row["val_loss"] is not None]
+    found = first_at([rows[i]["val_loss"] for i in seen], loss)
+    if found is None:
+        return NOT_REACHED
+    k, part = found
+    after, before = (_totals(rows[: seen[i] + 1]) for i in (k, max(0, k - 1)))
+    between = {key: before[key] + part * (after[key] - before[key]) for key in after}
+    return {"val_loss": loss, **between} | ({"or_sooner": True} if k == 0 else {})
+
+
+def _totals(rows: Sequence[Row]) -> dict[str, float]:
+    return {
+        "global_steps": len(rows),
+        "train_tokens": sum(row["train_tokens"] for row in rows),
+        "hours": rows[-1]["end_s"] / HOUR_S,
+        "usd": sum(row[key] for row in rows for key in row if key.startswith("usd_")),
     }
 
 

@@ -91,6 +91,20 @@ def with_device(work: Work, catalogue: Catalogue, of_pools: set[tuple[str, int]]
     return work.model_copy(update=told)
 
 
+class Target(Strict):
+    """What is asked of the job. It changes nothing that the job does."""
+
+    val_loss: float | None = Field(
+        None, gt=0, description="What it takes to come to this loss, told by summary and report."
+    )
+    deadline_h: float | None = Field(
+        None, gt=0, description="The chance to be later, told by `check --odds`."
+    )
+    usd: float | None = Field(
+        None, gt=0, description="A budget: what it buys, told by `check --odds`."
+    )
+
+
 class SeedsUntil(Strict):
     """Seeds are added to a point until the interval of its gap is narrow."""
 
@@ -170,6 +184,7 @@ class Scenario(Strict):
     catalogue: Catalogue = Field(
         default_factory=Catalogue, description="Prices and devices of one's own."
     )
+    target: Target = Field(default_factory=Target, description="What is asked of it.")
     expect: dict[str, str] = Field(
         default_factory=dict, description="Summary key -> bound such as '< 0.02'; else exit 3."
     )

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from scenarios.load import load
+from scenarios.plan import plan
 from scenarios.run import execute
-from scenarios.study import plan
 
 SCENARIO = """
 name: a
