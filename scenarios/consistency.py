@@ -39,8 +39,9 @@ def inconsistencies(scenario: Scenario) -> Iterator[Problem]:
     yield from _weak_replicas(scenario)
     yield from _moves(scenario)
     yield from _quorum(scenario)
-    if scenario.target.val_loss is not None and scenario.train is None:
-        yield ("target", "val_loss"), "needs a model that is trained: train is null"
+    for block in ("stop", "target"):
+        if getattr(scenario, block).val_loss is not None and scenario.train is None:
+            yield (block, "val_loss"), "needs a model that is trained: train is null"
     if isinstance(scenario.network.replicas, Ring) and scenario.method.outer.name == "sparseloco":
         yield (
             ("network", "replicas", "via"),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from scenarios.derive import job_config
 from scenarios.schema import Scenario
+from scenarios.until import global_steps, tokens_of
 from sim.config import HOUR_S
 from sim.job import Job
 from sim.news import StalledError
@@ -60,9 +61,9 @@ def simulated(scenario: Scenario) -> Outcome:
     budget_usd = math.inf if target.usd is None else target.usd
     end_s, usd, tokens, in_time, for_usd = 0.0, 0.0, 0, 0, 0
     try:
-        for g in job.global_steps():
+        for g in global_steps(job, scenario.stop):
             end_s, usd = g.end_s, usd + sum(g.usd.values())
-            tokens += int(g.steps.max(axis=1).sum()) * job.config.sizes.tokens
+            tokens += tokens_of(job, g)
             in_time = tokens if end_s <= deadline_s else in_time
             for_usd = tokens if usd <= budget_usd else for_usd
     except StalledError:

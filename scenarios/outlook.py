@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from scenarios.derive import job_config
 from scenarios.directives import chained, directive
 from scenarios.schema import Scenario
+from scenarios.until import global_steps
 from sim.config import HOUR_S
 from sim.job import Job
 from sim.news import StalledError
@@ -40,7 +41,7 @@ def look_ahead(scenario: Scenario, most: int | None = None) -> Outlook:
     job = Job(job_config(scenario.model_copy(update={"global_steps": steps})))
     degraded, usd, end_s, directives, healthy, done, stalled = 0, 0.0, 0.0, "", 0, 0, ""
     try:
-        for g in job.global_steps():
+        for g in global_steps(job, scenario.stop):
             missing = g.steps < job.config.inner_steps
             degraded += int(missing.any(axis=1).sum())
             usd += sum(g.usd.values())
@@ -51,7 +52,7 @@ def look_ahead(scenario: Scenario, most: int | None = None) -> Outlook:
             done = g.index + 1
     except StalledError as error:
         stalled = str(error)
-    scale = scenario.global_steps / steps
+    scale = scenario.global_steps / steps if done == steps else 1.0
     return Outlook(
         global_steps=done,
         hours=end_s / HOUR_S * scale,

@@ -163,7 +163,12 @@ def _forks(
     for folder, path in paths.items():
         run, base = planned.runs[folder], planned.baseline_of(planned.runs[folder])
         common, steps = planned.outlooks[folder].healthy_steps, run.scenario.global_steps
-        shares = base in paths and until_joined(folder) == until_joined(base)
+        shares = (
+            base in paths
+            and until_joined(folder) == until_joined(base)
+            and run.scenario.stop.val_loss is None  # whether it comes so far is not known
+            and common < planned.outlooks[base].global_steps
+        )
         if shares and path != paths[base] and WORTH_A_FORK * steps <= common < steps:
             found[path] = (paths[base], common)
     return found

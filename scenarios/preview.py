@@ -12,6 +12,7 @@ from scenarios.catalogue.prices import stale
 from scenarios.derive import job_config
 from scenarios.fits import fullest_stage
 from scenarios.memory import machine_bytes, needed_bytes
+from scenarios.outlook import MOST_SIMULATED, Outlook, look_ahead
 from scenarios.plan import Plan
 from scenarios.schema import Scenario
 from scenarios.speed import measured_speed, train_flops
@@ -22,13 +23,10 @@ from sim.pipeline import hops
 from sim.strikes import expected_degraded_share
 from trainer import sizes as trainer_sizes
 
-MOST_SIMULATED = 1000
-"""A preview simulates this many global steps at most and scales the rest."""
-
 
 def scenario_numbers(scenario: Scenario, today: date) -> dict[str, Any]:
     """Derived numbers of one scenario; hours and dollars are simulated from its inputs."""
-    job = Job(job_config(scenario.model_copy(update={"global_steps": simulated_steps(scenario)})))
+    job, ahead = Job(job_config(scenario)), look_ahead(scenario, MOST_SIMULATED)
     sizes, model = job.config.sizes, scenario.timed_model()
     full = (True,) * job.S
     step_s, without_links_s = job.times.of(full)
@@ -66,13 +64,10 @@ def scenario_numbers(scenario: Scenario, today: date) -> dict[str, Any]:
         },
         "checkpoint": None if job.checkpoints is None else job.checkpoints.told(),
         "expected": expected(scenario),
-        "simulated": simulated(scenario, job),
+        "simulated": simulated(ahead),
+        "stalled": ahead.stalled,
         "stale_prices": stale(scenario.pools, scenario.catalogue, today),
     }
-
-
-def simulated_steps(scenario: Scenario) -> int:
-    return min(scenario.global_steps, MOST_SIMULATED)
 
 
 def expected(scenario: Scenario) -> dict[str, float]:
@@ -92,22 +87,10 @@ def expected(scenario: Scenario) -> dict[str, float]:
     return {}
 
 
-def simulated(scenario: Scenario, job: Job) -> dict[str, float]:
+def simulated(ahead: Outlook) -> dict[str, float]:
     """Hours, dollars, outages of this seed's stream; a long run's are scaled from its start."""
-    degraded, usd, end_s = 0, 0.0, 0.0
-    for g in job.global_steps():
-        degraded += int((g.steps < job.config.inner_steps).any(axis=1).sum())
-        usd += sum(g.usd.values())
-        end_s = g.end_s
-    steps = job.config.global_steps
-    scale = scenario.global_steps / steps
-    return {
-        "global_steps": steps,
-        "hours": end_s / HOUR_S * scale,
-        "usd": usd * scale,
-        "outages": job.roster.losses * scale,
-        "degraded_share": degraded / (steps * job.R),
-    }
+    told = ("global_steps", "hours", "usd", "outages", "degraded_share")
+    return {key: getattr(ahead, key) for key in told}
 
 
 # --- the time that training takes here --------------------------------------------------------
@@ -115,17 +98,19 @@ def simulated(scenario: Scenario, job: Job) -> dict[str, float]:
 
 def training_time(planned: Plan, jobs: int, out: Path) -> dict[str, Any]:
     """Trained steps of the runs that are not finished, and the seconds they will take here."""
-    todo = [run.scenario for run in planned.todo() if run.scenario.train is not None]
+    runs = [run for run in planned.todo() if run.scenario.train is not None]
+    todo = [run.scenario for run in runs]
+    steps = [planned.outlooks[run.folder].global_steps for run in runs]
     flops_per_s, source = measured_speed(out)
-    each_s = [train_flops(s, s.global_steps) / flops_per_s for s in todo]
+    each_s = [train_flops(s, n) / flops_per_s for s, n in zip(todo, steps, strict=True)]
     at_most = [min(jobs, s.cluster.replicas) for s in todo]  # a replica keeps one process busy
     alone_s = [seconds / most for seconds, most in zip(each_s, at_most, strict=True)]
     return {
         "runs": len(todo),
         "finished_before": len(planned.runs) - len(planned.todo()),
-        "trained_global_steps": sum(s.global_steps for s in todo),
+        "trained_global_steps": sum(steps),
         "trained_inner_steps": sum(
-            s.global_steps * s.method.inner_steps * s.cluster.replicas for s in todo
+            n * s.method.inner_steps * s.cluster.replicas for s, n in zip(todo, steps, strict=True)
         ),
         "jobs": min(jobs, sum(at_most)),
         "seconds": max(sum(each_s) / jobs, *alone_s, 0.0),
@@ -170,7 +155,8 @@ def in_words(cell: str, n: dict[str, Any]) -> list[str]:
         f"{simulated_run['outages']:.0f} outages, degraded share "
         f"{simulated_run['degraded_share']:.2%} (this seed)"
     )
-    lines += [f"  caution            {text}" for text in n["stale_prices"]]
+    cautions = [*n["stale_prices"], *([n["stalled"]] if n["stalled"] else [])]
+    lines += [f"  caution            {text}" for text in cautions]
     return lines
 
 

@@ -156,6 +156,7 @@ def summary_of(scenario: Scenario, rows: Sequence[Row], job: Job) -> dict[str, A
         "replicas": job.R,
         "stages": job.S,
         "global_steps": len(rows),
+        "is_cut": len(rows) < scenario.global_steps,
         "tokens": total["tokens"],
         "train_tokens": total["train_tokens"],
         "token_share": total["tokens"] / healthy_tokens,

@@ -10,16 +10,21 @@ from scenarios.derive import job_config
 from scenarios.directives import directive
 from scenarios.record import Expected, LiveRecord, Row, check_coupling, row_of
 from scenarios.session import Run, Session, session
+from scenarios.until import global_steps
 from sim.job import Job
 
 OnRow = Callable[[Row], None]
 Tell = Callable[[str], None]
 
 
-def couple(job: Job, training: Session, live: LiveRecord, on_row: OnRow) -> None:
-    """The whole coupling: every global step is trained, or known to be, checked and recorded."""
-    expected = Expected.of(training.run.scenario, job)
-    for g in job.global_steps():  # simulated from 0, whatever was trained before
+def couple(job: Job, training: Session, live: LiveRecord, on_row: OnRow) -> bool:
+    """The whole coupling: every global step is trained, or known to be, checked and recorded.
+
+    Returns whether a loss has ended it, which nobody could know beforehand.
+    """
+    scenario = training.run.scenario
+    expected, enough = Expected.of(scenario, job), scenario.stop.val_loss
+    for g in global_steps(job, scenario.stop):  # simulated from 0, whatever was trained before
         is_known = g.index < training.known
         done = training.step(directive(g))
         result, seen = (done.result, done.seen) if done is not None else (None, None)
@@ -29,6 +34,9 @@ def couple(job: Job, training: Session, live: LiveRecord, on_row: OnRow) -> None
         live.add(row, is_new=not is_known)
         if not is_known:
             on_row(row)
+        if enough is not None and seen is not None and seen.val_loss <= enough:
+            return True
+    return False
 
 
 def execute(
@@ -61,8 +69,9 @@ def execute(
     ):
         job = Job(job_config(run.scenario))
         with LiveRecord(run.folder.metrics) as live:
-            couple(job, training, live, on_row)
-        training.finish()
+            is_enough = couple(job, training, live, on_row)
+        if not is_enough:
+            training.finish()
         training.write_environment()
         tables.write_steps(run.folder.steps, live.rows)
         tables.write_slots(run.folder.path / "slots.parquet", job)

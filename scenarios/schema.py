@@ -91,6 +91,15 @@ def with_device(work: Work, catalogue: Catalogue, of_pools: set[tuple[str, int]]
     return work.model_copy(update=told)
 
 
+class Stop(Strict):
+    """What ends a run before `global_steps`, with the global step that reaches it."""
+
+    hours: float | None = Field(None, gt=0, description="Simulated hours.")
+    usd: float | None = Field(None, gt=0, description="Dollars of the bill.")
+    tokens: int | None = Field(None, ge=1, description="Tokens of the timed job.")
+    val_loss: float | None = Field(None, gt=0, description="An evaluation at or below it.")
+
+
 class Target(Strict):
     """What is asked of the job. It changes nothing that the job does."""
 
@@ -184,6 +193,7 @@ class Scenario(Strict):
     catalogue: Catalogue = Field(
         default_factory=Catalogue, description="Prices and devices of one's own."
     )
+    stop: Stop = Field(default_factory=Stop, description="What ends it earlier; LR unmoved.")
     target: Target = Field(default_factory=Target, description="What is asked of it.")
     expect: dict[str, str] = Field(
         default_factory=dict, description="Summary key -> bound such as '< 0.02'; else exit 3."

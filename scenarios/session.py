@@ -116,6 +116,7 @@ class Session:
         told = environment(self.run.scenario, date.today()) | self.facts.get("environment", {})
         told |= {
             "trained_from": self.known,
+            "trained_to": len(self.rounds),
             "measured_s": {key: round(value, 3) for key, value in self.spent_s.items()},
             "process_s": round(self.process_s, 3),
         }

@@ -32,7 +32,7 @@ def remember_speed(run: Run, out: Path) -> None:
     included."""
     told = json.loads((run.folder.path / "env.json").read_text("utf-8"))
     spent_s = told["process_s"]
-    flops = train_flops(run.scenario, run.scenario.global_steps - told["trained_from"])
+    flops = train_flops(run.scenario, told["trained_to"] - told["trained_from"])
     if flops and spent_s:
         write_atomically(out / SPEED_FILE, json.dumps({"flops_per_s": flops / spent_s}))
 
