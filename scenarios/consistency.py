@@ -42,6 +42,8 @@ def inconsistencies(scenario: Scenario) -> Iterator[Problem]:
     for block in ("stop", "target"):
         if getattr(scenario, block).val_loss is not None and scenario.train is None:
             yield (block, "val_loss"), "needs a model that is trained: train is null"
+    if scenario.recovery.hand_over and not any(p.notice_s for p in scenario.pools.values()):
+        yield ("recovery", "hand_over"), "needs notice_s in a pool: nobody is announced to leave"
     if isinstance(scenario.network.replicas, Ring) and scenario.method.outer.name == "sparseloco":
         yield (
             ("network", "replicas", "via"),

@@ -77,7 +77,13 @@ class Job:
             quorum=config.cluster.quorum,
         )
         self.healthy_s = self.terms.healthy_round_s()
-        self.roster = Roster(config.cluster, config.pools, self.terms.restore, self._pace)
+        self.roster = Roster(
+            config.cluster,
+            config.pools,
+            self.terms.restore,
+            self._pace,
+            self.terms.transfer if config.recovery.hand_over else None,
+        )
         self.ledger = Ledger(self.terms, self.roster)
         self.timeline = self.ledger.timeline
         keys, steps = config.recovery.checkpoint, config.global_steps
@@ -175,6 +181,7 @@ class Job:
         self.replicas.own.clear()
         if not self._is_calm():
             self._move_to_ends()
+            self.roster.hand_over(self._env.now)
             self._join_ready()
         self.news.strike(self.index)
         self.replicas.begin(self.index, self._env.now)

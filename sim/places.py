@@ -35,6 +35,8 @@ class Worker:
     cause: str = ""
     leaves_s: float = NEVER_S
     """The removal that a notice announced."""
+    is_heir: bool = False
+    """A spare that loads the state of a slot whose worker is announced to leave."""
 
     def spell(self, back_s: float) -> Spell:
         """The outage that ends at `back_s`."""

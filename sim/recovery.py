@@ -97,6 +97,9 @@ class Recovery(Strict):
         default_factory=lambda: list[Entry](("skip", "idle")),
         description="Ordered: the first that applies to the slot. Ends cannot be skipped.",
     )
+    hand_over: bool = Field(
+        False, description="A worker with notice hands its slot's state to a booted spare."
+    )
     checkpoint: CheckpointKeys | None = Field(
         None, description="With restart: when the job stores its state."
     )

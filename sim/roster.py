@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sim.config import Cluster, Pool
+from sim.heirs import Heirs
 from sim.pace import Pace, WorkerPace, together
 from sim.payroll import Payroll, Settled
 from sim.placement import Placement
@@ -26,12 +27,14 @@ class Roster:
         pools: their workers in file order.
         restore: (stage, whether rounds went on without it) -> (bytes, seconds) of a restore.
         pace: (name of a pool, index in it) -> how fast the worker is; None: nominal.
+        transfer: stage -> (bytes, seconds) of a slot's whole state; None: none is handed over.
     """
 
     cluster: Cluster
     pools: Mapping[str, Pool]
     restore: Callable[[int, bool], tuple[int, float]]
     pace: Callable[[str, int], WorkerPace | None]
+    transfer: Callable[[int], tuple[int, float]] | None = None
     workers: list[Worker] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     """By r x S + s."""
@@ -70,6 +73,7 @@ class Roster:
         self.vacancies = Vacancies(
             self.placement, self.cluster.fill, self.stages, self.places, self.workers
         )
+        self.heirs = None if self.transfer is None else Heirs(self.transfer, self.vacancies)
 
     def is_calm_since(self, t_s: float) -> bool:
         """No slot has changed since before t, and none will unless an event comes."""
@@ -107,6 +111,8 @@ class Roster:
         A vacancy is known after the pool's detection time, at once if announced or `is_known`.
         """
         self.payroll.bill(t_s)
+        if self.heirs is not None:
+            self.heirs.forget(worker)
         known_s = t_s if is_known or worker.leaves_s <= t_s else t_s + worker.pool.detect_s
         worker.up, worker.gone_s, worker.cause, worker.leaves_s = False, t_s, cause, NEVER_S
         self.payroll.up[worker.zone] -= 1
@@ -128,8 +134,21 @@ class Roster:
         """A removal is announced."""
         assert t_s < gone_s, "a notice comes before the removal"
         worker.leaves_s = min(worker.leaves_s, gone_s)
-        if worker.place is not None:
-            self._look_at(worker.place, t_s)
+        place = worker.place
+        if place is not None:
+            self._look_at(place, t_s)
+            if self.heirs is not None and place.joined:
+                self._restored_bytes += self.heirs.choose(place, t_s, worker.leaves_s)
+
+    def hand_over(self, t_s: float) -> None:
+        """At a boundary spares that have the state of a slot sit in it; for it nothing happened."""
+        for place, heir in [] if self.heirs is None else self.heirs.take_over(t_s):
+            self.payroll.bill(t_s)  # one leaves the spares, one is outside the slots until it goes
+            assert place.worker is not None, "whoever hands over is there"
+            place.worker.place, place.worker, place.last = None, heir, heir
+            heir.place = heir.old_place = place
+            place.write((t_s, "joined"))
+            self._look_at(place, t_s)
 
     def back(self, worker: Worker, t_s: float) -> None:
         """A worker is given back: it boots for a vacant slot, or as a spare."""

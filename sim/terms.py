@@ -144,6 +144,11 @@ class Terms:
         nbytes = (self.sizes.state_bytes if is_whole else self.sizes.weights_bytes)[stage]
         return nbytes, self.links.down.seconds(nbytes)
 
+    def transfer(self, stage: int) -> tuple[int, float]:
+        """(bytes, seconds) of a slot's whole state: up one worker's link, down another's."""
+        nbytes = self.sizes.state_bytes[stage]
+        return nbytes, max(self.links.up.seconds(nbytes), self.links.down.seconds(nbytes))
+
     def healthy_round_s(self) -> float:
         """Seconds of a round in which nothing fails: steps, the slowest upload, the exchange."""
         everybody = np.ones((self.replicas, self.stages), dtype=np.bool_)

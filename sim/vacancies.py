@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from sim.config import Fill
 from sim.placement import Placement
-from sim.places import Place, Worker
+from sim.places import NEVER_S, Place, Worker
 from sim.policies import View
 
 
@@ -89,6 +89,16 @@ class Vacancies:
                 return worker, place
         return None
 
+    def spare_for(self, place: Place, t_s: float) -> Worker | None:
+        """The first booted spare that may sit in a slot and is not announced to leave itself."""
+        stage, found = place.slot[1], list[Worker]()
+        for pool, queue in self._idle.items():
+            if self._placement.serves(pool, stage):
+                numbers = queue.waiting(t_s, lambda n: self._is_spare(n, t_s))
+                found += [self._workers[number] for number in numbers]
+        staying = [worker for worker in found if worker.leaves_s == NEVER_S]
+        return min(staying, key=lambda worker: worker.number, default=None)
+
     def _best(self, worker: Worker, t_s: float, old: Place | None) -> Place | None:
         found = [] if old is None or old.worker is not None else [old]
         for stage, queue in enumerate(self._open):
@@ -118,7 +128,8 @@ class Vacancies:
 
     def _is_spare(self, number: int, t_s: float) -> bool:
         worker = self._workers[number]
-        return worker.up and worker.place is None and worker.booted_s <= t_s
+        is_free = worker.place is None and not worker.is_heir
+        return worker.up and is_free and worker.booted_s <= t_s
 
     def _number(self, place: Place) -> int:
         r, stage = place.slot

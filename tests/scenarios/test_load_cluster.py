@@ -44,6 +44,12 @@ def problems(cluster: dict[str, Any], **blocks: Any) -> list[tuple[tuple[str | i
             ("cluster", "quorum"),
             "needs a policy that leaves others out (got wait)",
         ),
+        (
+            {},
+            {"recovery": {"hand_over": True}},
+            ("recovery", "hand_over"),
+            "needs notice_s in a pool",
+        ),
         ({"replicas": 9}, {}, ("pools",), "36 slots (replicas x stages) need at least 36"),
         (
             {"move_to_ends": True},

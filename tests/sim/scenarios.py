@@ -40,6 +40,7 @@ class Case:
     seed: int = 0
     rounds: int = 8
     cluster: dict[str, Any] = field(default_factory=dict)
+    hand_over: bool = False
     checkpoint: dict[str, Any] = field(default_factory=dict)
     """Read under `restart`."""
 
@@ -58,6 +59,7 @@ class Case:
             outages=self.outages,
             seed=self.seed,
             cluster=self.cluster,
+            hand_over=self.hand_over,
         )
 
     def but(self, **changes: Any) -> Case:
@@ -216,6 +218,7 @@ def cases(draw: Any, kinds: tuple[str, ...] = ("none", "per", "script", "pools")
         policy=policy,
         pools=workers,
         cluster=draw(seating(list(workers), kind, policy, replicas)),
+        hand_over=draw(st.booleans()),
         sizes={
             "forward_s": tuple(draw(seconds)),
             "backward_s": tuple(draw(seconds)),

@@ -213,6 +213,7 @@ def test_the_outages_are_the_same_whatever_is_done_about_them(case: Case, data: 
     policy = data.draw(st.sampled_from(POLICIES))
     other = case.but(
         policy=policy,
+        hand_over=not case.hand_over,
         cluster=data.draw(seating([*case.pools, "z"], "pools", policy, case.replicas)),
         pools={**dear, "z": Pool(workers=2, up_h=0.01, outage_h=0.02)},
         links=network(hop_mbps=100.0, up_mbps=3.0),

@@ -68,6 +68,7 @@ def job(
     links: Network | None = None,
     seed: int = 0,
     cluster: Mapping[str, Any] | None = None,
+    hand_over: bool = False,
     replay: Replay | None = None,
     **pool: Any,
 ) -> Job:
@@ -81,7 +82,9 @@ def job(
                 {"replicas": replicas, "stages": stages, **(cluster or {})}
             ),
             outages=OUTAGES.validate_python(outages or {"kind": "none"}),
-            recovery=Recovery.model_validate({"policy": list(policy), "checkpoint": checkpoint}),
+            recovery=Recovery.model_validate(
+                {"policy": list(policy), "checkpoint": checkpoint, "hand_over": hand_over}
+            ),
             pools=dict(pools or one),
             network=links or network(),
             sizes=of or sizes(stages),
