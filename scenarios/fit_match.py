@@ -13,7 +13,7 @@ import numpy as np
 from sim.config import HOUR_S, Pool
 from sim.provider import provider
 from sim.records import Spell
-from sim.traces.trace import Facts, facts, of_spells
+from sim.traces.trace import Facts, Trace, facts, of_spells
 
 RUNS = 20
 TINY = 1e-6
@@ -66,8 +66,8 @@ QUANTITIES: dict[str, tuple[str, Callable[[Facts], float]]] = {
 }
 
 
-def lived(pool: Pool, hours: float, seed: int) -> Facts:
-    """What a pool of these laws comes to in so many hours."""
+def played(pool: Pool, hours: float, seed: int) -> Trace:
+    """So many hours of a pool of these laws, as a trace."""
     end_s, workers = hours * HOUR_S, pool.workers or 0
     away: dict[int, float] = {}
     spells = []
@@ -79,7 +79,12 @@ def lived(pool: Pool, hours: float, seed: int) -> Facts:
             gone_s = away.pop(event.worker)
             spells.append(Spell(event.worker, NAME, gone_s, event.t_s, event.cause))
     spells += [Spell(worker, NAME, t_s, math.nan, "open") for worker, t_s in away.items()]
-    return facts(of_spells(spells, [NAME] * workers, end_s))
+    return of_spells(spells, [NAME] * workers, end_s)
+
+
+def lived(pool: Pool, hours: float, seed: int) -> Facts:
+    """What it comes to."""
+    return facts(played(pool, hours, seed))
 
 
 def nearest(blocks: Sequence[dict[str, Any]], found: Facts) -> tuple[dict[str, Any], list[Match]]:
@@ -88,17 +93,17 @@ def nearest(blocks: Sequence[dict[str, Any]], found: Facts) -> tuple[dict[str, A
     def apart(rows: Sequence[Match]) -> float:
         return sum(abs(math.log(max(x.simulated, TINY) / max(x.trace, TINY))) for x in rows)
 
-    played = [(block, matches(block, found)) for block in blocks]
-    return min(played, key=lambda each: apart(each[1]))
+    held = [(block, matches(block, found)) for block in blocks]
+    return min(held, key=lambda each: apart(each[1]))
 
 
 def matches(block: Mapping[str, Any], found: Facts) -> list[Match]:
     """The trace beside RUNS simulated pools of the block, as long as it; NaN values left out."""
     pool = Pool.model_validate(dict(block))
-    played = [lived(pool, found.hours, seed) for seed in range(RUNS)]
+    simulated = [lived(pool, found.hours, seed) for seed in range(RUNS)]
     rows = []
     for what, (unit, value) in QUANTITIES.items():
-        seen = np.array([value(each) for each in played])
+        seen = np.array([value(each) for each in simulated])
         seen = seen[np.isfinite(seen)]
         if not len(seen) or not math.isfinite(value(found)):
             continue

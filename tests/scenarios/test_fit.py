@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,8 @@ from scenarios.fit_laws import FAMILIES, Durations, Family, fit_law, fit_laws, h
 from scenarios.fit_trace import daily_rhythm, fit, pool_blocks, zone_correlation
 from scenarios.load import load
 from sim.config import HOUR_S, Pool
-from sim.provider import provider
 from sim.records import Spell
-from sim.traces.trace import Trace, facts, of_spells
+from sim.traces.trace import facts, of_spells
 
 SETS = 30
 
@@ -72,22 +70,9 @@ SHOCKED = {
 }
 
 
-def lived(of: Pool, hours: float, seed: int = 0) -> Trace:
-    """The trace of a pool that the engine's provider plays."""
-    away: dict[int, float] = {}
-    spells = []
-    for e in takewhile(lambda e: e.t_s <= hours * HOUR_S, provider({"p": of}, seed)):
-        if e.kind == "gone":
-            away[e.worker] = e.t_s
-        elif e.kind == "back":
-            spells.append(Spell(e.worker, "p", away.pop(e.worker), e.t_s, e.cause))
-    spells += [Spell(worker, "p", t_s, math.nan, "law") for worker, t_s in away.items()]
-    return of_spells(spells, ["p"] * (of.workers or 0), hours * HOUR_S)
-
-
 def test_the_block_of_a_simulated_pool_is_that_pool() -> None:
     """Own losses apart from shared ones, and the block lives as long a life as the trace."""
-    trace = lived(pool(**SHOCKED), 400)
+    trace = fit_match.played(pool(**SHOCKED), 400, 0)
     found = fit(trace, "simulated")
     block, rows = fit_match.nearest(pool_blocks(found), found.facts)
     assert block["up_h"]["mean"] == pytest.approx(12, rel=0.15)
@@ -102,14 +87,14 @@ def test_the_block_of_a_simulated_pool_is_that_pool() -> None:
 
 
 def test_a_pool_that_lives_otherwise_does_not_match() -> None:
-    found = facts(lived(pool(**SHOCKED), 400))
+    found = facts(fit_match.played(pool(**SHOCKED), 400, 0))
     alone = {"workers": 24, "up_h": 3.5, "outage_h": SHOCKED["outage_h"]}
     wrong = {row.what for row in fit_match.matches(alone, found) if not row.holds}
     assert {"bulk share", "mean bulk"} <= wrong
 
 
 def test_a_cap_is_found_and_censors() -> None:
-    found = fit(lived(pool(life_cap_h=24, up_h=40.0, outage_h=1.0), 300), "capped")
+    found = fit(fit_match.played(pool(life_cap_h=24, up_h=40.0, outage_h=1.0), 300, 0), "capped")
     assert found.cap_h == pytest.approx(24)
     assert not len(found.up.whole)
     assert pool_blocks(found)[0]["life_cap_h"] == pytest.approx(24)
