@@ -80,7 +80,8 @@ def read(tmp_path: Path) -> Callable[..., Scenario]:
     def make(pool: str, *lines: str, **files: str) -> Scenario:
         for name, text in files.items():
             (tmp_path / name.replace("_", ".")).write_text(text, encoding="utf-8")
-        text = "\n".join(("name: a", "train: null", f"pools: {{p: {pool}}}", *lines, ""))
+        tail = ("cluster: {replicas: 4, stages: 8}", "")  # so that it fits small devices
+        text = "\n".join(("name: a", "train: null", f"pools: {{p: {pool}}}", *lines, *tail))
         (tmp_path / "s.yaml").write_text(text, encoding="utf-8")
         scenario = load(tmp_path / "s.yaml").scenario
         (tmp_path / "sub").mkdir(exist_ok=True)  # where no price file lies
