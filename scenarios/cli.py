@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from datetime import date
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,6 +17,7 @@ from scenarios.store import StoreError
 
 if TYPE_CHECKING:
     from scenarios.plan import Plan
+    from scenarios.store import RunFolder
 
 EPILOG = (
     "Exit codes: 0 ok; 1 a run failed; 2 bad usage or scenario; 3 an `expect` not met; "
@@ -31,6 +33,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+MANY_CELLS = 6
+"""More are shown a line each."""
 OK, FAILED, USAGE, NOT_MET, INTERRUPTED = 0, 1, 2, 3, 130
 
 
@@ -146,20 +150,25 @@ def finish(planned: Plan, summaries: dict[str, dict[str, Any]], as_json: bool) -
 
 
 def preview(planned: Plan, jobs: int, out: Path, as_json: bool) -> None:
-    """The derived numbers of every cell and the time its training will take."""
+    """What every cell will be, and what the whole will take here."""
+    from scenarios import outlay
     from scenarios import preview as p
 
-    told = {
-        cell: p.scenario_numbers(planned.runs[folder].scenario, date.today())
-        for cell, folder in planned.cells.items()
-    }
-    training = p.training_time(planned, jobs, out)
+    def numbers(cell: str, folder: RunFolder) -> dict[str, Any]:
+        ahead = outlay.look(planned, cell)
+        return p.scenario_numbers(planned.runs[folder].scenario, ahead, date.today())
+
+    told = outlay.outlay(planned, jobs, out)
     if as_json:
-        print(json.dumps({"cells": told, "training": training}, indent=2))
+        cells = {cell: numbers(cell, folder) for cell, folder in planned.cells.items()}
+        print(json.dumps({"cells": cells, "training": told}, indent=2))
         return
-    for cell, numbers in told.items():
-        print("\n".join(p.in_words(cell, numbers)))
-    print(p.training_in_words(training))
+    if len(planned.cells) > MANY_CELLS:
+        print("\n".join(outlay.points_in_words(planned)))
+    else:
+        for cell, folder in planned.cells.items():
+            print("\n".join(p.in_words(cell, numbers(cell, folder))))
+    print(outlay.in_words(told))
 
 
 @app.command(epilog=EPILOG)
@@ -190,13 +199,17 @@ def check(
     print(dump(loaded.scenario), end="")
     from scenarios import odds as o
     from scenarios import preview as p
+    from scenarios.outlook import MOST_SIMULATED, look_ahead
     from scenarios.plan import prepared
 
-    for cell, scenario in loaded.cells.items():
+    for cell, scenario in islice(loaded.cells.items(), MANY_CELLS):
         ready = prepared(scenario, loaded.root, with_training=True)
-        say("\n".join(p.in_words(cell, p.scenario_numbers(ready, date.today()))))
+        ahead = look_ahead(ready, MOST_SIMULATED)
+        say("\n".join(p.in_words(cell, p.scenario_numbers(ready, ahead, date.today()))))
         if odds:
             say("\n".join(o.in_words(o.odds(ready, odds))))
+    if len(loaded.cells) > MANY_CELLS:
+        say(f"and {len(loaded.cells) - MANY_CELLS} cells more: stageout run --dry-run tells")
 
 
 @app.command(epilog=EPILOG)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,8 @@ import numpy as np
 from scenarios.catalogue.prices import stale
 from scenarios.derive import job_config
 from scenarios.fits import fullest_stage
-from scenarios.memory import machine_bytes, needed_bytes
-from scenarios.outlook import MOST_SIMULATED, Outlook, look_ahead
-from scenarios.plan import Plan
+from scenarios.outlook import Outlook
 from scenarios.schema import Scenario
-from scenarios.speed import measured_speed, train_flops
 from sim.config import HOUR_S, PerGlobalStep, PoolOutages
 from sim.fate import expected_availability
 from sim.job import Job
@@ -24,9 +20,9 @@ from sim.strikes import expected_degraded_share
 from trainer import sizes as trainer_sizes
 
 
-def scenario_numbers(scenario: Scenario, today: date) -> dict[str, Any]:
+def scenario_numbers(scenario: Scenario, ahead: Outlook, today: date) -> dict[str, Any]:
     """Derived numbers of one scenario; hours and dollars are simulated from its inputs."""
-    job, ahead = Job(job_config(scenario)), look_ahead(scenario, MOST_SIMULATED)
+    job = Job(job_config(scenario))
     sizes, model = job.config.sizes, scenario.timed_model()
     full = (True,) * job.S
     step_s, without_links_s = job.times.of(full)
@@ -93,33 +89,6 @@ def simulated(ahead: Outlook) -> dict[str, float]:
     return {key: getattr(ahead, key) for key in told}
 
 
-# --- the time that training takes here --------------------------------------------------------
-
-
-def training_time(planned: Plan, jobs: int, out: Path) -> dict[str, Any]:
-    """Trained steps of the runs that are not finished, and the seconds they will take here."""
-    runs = [run for run in planned.todo() if run.scenario.train is not None]
-    todo = [run.scenario for run in runs]
-    steps = [planned.outlooks[run.folder].global_steps for run in runs]
-    flops_per_s, source = measured_speed(out)
-    each_s = [train_flops(s, n) / flops_per_s for s, n in zip(todo, steps, strict=True)]
-    at_most = [min(jobs, s.cluster.replicas) for s in todo]  # a replica keeps one process busy
-    alone_s = [seconds / most for seconds, most in zip(each_s, at_most, strict=True)]
-    return {
-        "runs": len(todo),
-        "finished_before": len(planned.runs) - len(planned.todo()),
-        "trained_global_steps": sum(steps),
-        "trained_inner_steps": sum(
-            n * s.method.inner_steps * s.cluster.replicas for s, n in zip(todo, steps, strict=True)
-        ),
-        "jobs": min(jobs, sum(at_most)),
-        "seconds": max(sum(each_s) / jobs, *alone_s, 0.0),
-        "source": source,
-        "memory_bytes": needed_bytes(todo, jobs),
-        "machine_bytes": machine_bytes(),
-    }
-
-
 # --- in words -----------------------------------------------------------------------------------
 
 
@@ -167,19 +136,3 @@ def size(nbytes: float) -> str:
             return f"{nbytes:.3g} {unit}"
         nbytes /= 1000
     raise AssertionError("the last unit takes everything")
-
-
-def training_in_words(told: dict[str, Any]) -> str:
-    """What will be trained, and the memory it takes."""
-    if not told["runs"]:
-        return f"nothing to train ({told['finished_before']} runs finished before)"
-    minutes = told["seconds"] / 60
-    return (
-        f"trains {told['runs']} runs, {told['trained_global_steps']:,} global steps, "
-        f"{told['trained_inner_steps']:,} inner steps; about {minutes:.1f} min here in "
-        f"{told['jobs']} processes ({told['source']}); "
-        f"{told['finished_before']} runs finished before\n"
-        f"memory about {size(told['memory_bytes'])}, this machine has "
-        f"{size(told['machine_bytes'])}"
-        + (": TOO LITTLE" if told["memory_bytes"] > told["machine_bytes"] else "")
-    )
