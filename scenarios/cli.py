@@ -88,6 +88,9 @@ def run(
         bool, typer.Option("--dry-run", help="Print what it would be, stop.")
     ] = False,
     no_train: Annotated[bool, typer.Option("--no-train", help="Time and money only.")] = False,
+    shard: Annotated[
+        str | None, typer.Option(help="i/n: one part, for a job array; then run without.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Forget earlier results of it.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -96,24 +99,25 @@ def run(
     Finished runs are skipped, half-done ones go on where they were.
     """
     from scenarios.plan import plan
+    from scenarios.shard import Shard
 
     loaded = read(file, overrides)
-    planned = plan(loaded, out, with_training=not no_train)
+    try:
+        part = Shard.of(shard) if shard is not None else None
+    except ValueError as error:
+        raise fail(f"--shard: {error}", USAGE) from None
     if dry_run:
-        preview(planned, jobs, out, as_json)
+        preview(plan(loaded, out, with_training=not no_train), jobs, out, as_json)
         return
     from scenarios.agenda import RunError
     from scenarios.show import Show
-    from scenarios.study import run_all
+    from scenarios.study import run_study
 
     with Show(is_quiet=False) as show:
         try:
-            if force:
-                for folder, each in planned.runs.items():
-                    folder.clear(show.tell)
-                    if each.training is not None:
-                        each.training.clear(show.tell)
-            result = run_all(planned, jobs, show)
+            planned, result = run_study(
+                loaded, out, jobs, show, with_training=not no_train, shard=part, force=force
+            )
         except StoreError as error:
             raise fail(str(error), FAILED) from None
         except RunError as error:
@@ -121,7 +125,10 @@ def run(
         except KeyboardInterrupt:
             say("interrupted; the same command goes on where it stopped")
             raise typer.Exit(INTERRUPTED) from None
-    if result.summaries or not result.exit_code:
+    left = len(planned.todo())
+    if part is not None and left:
+        say(f"part {shard} has ended, {left} runs are left; without --shard they are brought in")
+    elif result.summaries:
         finish(planned, result.summaries, as_json)
     if result.exit_code:
         raise typer.Exit(result.exit_code)

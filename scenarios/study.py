@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scenarios.agenda import RunError, grouped
+from scenarios.load import Loaded
 from scenarios.memory import too_large
-from scenarios.plan import Plan
+from scenarios.plan import Plan, plan
 from scenarios.processes import run_groups
 from scenarios.record import compare, read_rows
 from scenarios.schema import Stop
+from scenarios.seeds import wanted
 from scenarios.session import Run
+from scenarios.shard import Shard
 from scenarios.speed import remember_speed
-from scenarios.store import AGAIN, RunFolder, StoreError, write_atomically
+from scenarios.store import AGAIN, Busy, RunFolder, StoreError, write_atomically
 
 if TYPE_CHECKING:
     from scenarios.show import Show
@@ -33,28 +38,80 @@ class Result:
     exit_code: int = 0
 
 
-def run_all(planned: Plan, jobs: int, show: Show) -> Result:
-    """Run what is left, `jobs` one-threaded processes in all. What fails, fails alone.
+def run_study(
+    loaded: Loaded,
+    out: Path,
+    jobs: int,
+    show: Show,
+    *,
+    with_training: bool = True,
+    shard: Shard | None = None,
+    force: bool = False,
+) -> tuple[Plan, Result]:
+    """Run a study to its end, seeds added where they are wanted; the last plan and its result.
+
+    Args:
+        shard: run only this part; who runs without one, later, brings the parts in.
+        force: forget earlier results first, and what was trained for them.
 
     Raises:
         RunError: it needs more memory than there is; nothing was begun.
         StoreError: the results of a finished run are damaged.
     """
+    added: dict[str, int] = {}
+    failed: dict[RunFolder, RunError] = {}
+    forgotten: set[Path] = set()
+    while True:
+        planned = plan(loaded, out, with_training, added)
+        mine = planned.runs.keys() if shard is None else shard.runs(planned)
+        if force:
+            _forget((planned.runs[folder] for folder in mine), forgotten, show)
+        result = run_all(planned, jobs, show, failed, mine)
+        more = wanted(planned, result.summaries)
+        if shard is not None or not more:
+            return planned, result
+        show.tell(f"{len(more)} points are not known well enough: a seed more for each")
+        added |= more
+
+
+def _forget(runs: Iterable[Run], forgotten: set[Path], show: Show) -> None:
+    """Drop results, and what was trained for them; each once."""
+    for run in runs:
+        for each in (run.folder, run.training):
+            if each is not None and each.path not in forgotten:
+                each.clear(show.tell)
+                forgotten.add(each.path)
+
+
+def run_all(
+    planned: Plan,
+    jobs: int,
+    show: Show,
+    failed: dict[RunFolder, RunError] | None = None,
+    mine: Collection[RunFolder] | None = None,
+) -> Result:
+    """Run what is left, `jobs` one-threaded processes in all. What fails, fails alone.
+
+    failed: runs that are not tried again; those that fail are added. mine: run only these.
+
+    Raises: as `run_study`.
+    """
+    failed = {} if failed is None else failed
     todo = planned.todo()
     if before := len(planned.runs) - len(todo):
         show.tell(f"{before} of {len(planned.runs)} runs finished before")
-    failed = {
-        run.folder: RunError(planned.outlooks[run.folder].stalled)
-        for run in todo
-        if run.folder in planned.outlooks and planned.outlooks[run.folder].stalled
-    }
-    groups = grouped(run for run in todo if run.folder not in failed)
+    for run in todo:
+        ahead = planned.outlooks.get(run.folder)
+        if ahead is not None and ahead.stalled and run.folder not in failed:
+            show.tell(f"{run.cell}: {ahead.stalled}")
+            failed[run.folder] = RunError(ahead.stalled)
+    mine = planned.runs.keys() if mine is None else mine
+    groups = grouped(run for run in todo if run.folder in mine and run.folder not in failed)
     if problem := too_large([group.runs[0].scenario for group in groups], jobs):
         show.tell(problem)
         raise RunError(problem, exit_code=2)
     write_study(planned, {})
-    for folder, error in failed.items():
-        show.tell(f"{planned.runs[folder].cell}: {error.message}")
+    show.begin(groups)
     ended: dict[RunFolder, dict[str, Any]] = {}
     for run, outcome in run_groups(groups, jobs, show):
         if isinstance(outcome, RunError):
@@ -62,6 +119,8 @@ def run_all(planned: Plan, jobs: int, show: Show) -> Result:
             failed[run.folder] = outcome
         elif isinstance(outcome, dict):
             ended[run.folder] = outcome
+        if not isinstance(outcome, Busy):
+            show.end(run, outcome if isinstance(outcome, dict) else None)
         _finish(planned, ended)
     return _result(planned, failed)
 
@@ -78,7 +137,7 @@ def _result(planned: Plan, failed: dict[RunFolder, RunError]) -> Result:
         elif baseline in failed:
             result.failed[cell] = f"its no-failure run failed: {failed[baseline].message}"
     write_study(planned, result.failed)
-    if not result.failed:
+    if len(result.summaries) == len(planned.cells):
         for run in planned.runs.values():  # nobody begins anywhere any more
             if run.training is not None and run.training.keep_at:
                 run.training.drop_checkpoints()
