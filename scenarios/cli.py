@@ -149,8 +149,8 @@ def finish(planned: Plan, summaries: dict[str, dict[str, Any]], as_json: bool) -
     say(f"report: {report}")
     missed = [
         line
-        for cell in summaries
-        for line in unmet(planned.runs[planned.cells[cell]].scenario, cell, summaries)
+        for cell, summary in summaries.items()
+        for line in unmet(planned.bounds[cell], cell, summary)
     ]
     if missed:
         raise fail("\n".join(missed), NOT_MET)

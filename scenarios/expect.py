@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from typing import Any
 
 from scenarios.consistency import BOUND
-from scenarios.schema import Scenario
 
 OPERATORS = {
     "<": operator.lt,
@@ -17,11 +17,11 @@ OPERATORS = {
 }
 
 
-def unmet(scenario: Scenario, cell: str, summaries: dict[str, dict[str, Any]]) -> list[str]:
-    """One line for each bound that the cell's summary does not keep."""
+def unmet(bounds: Mapping[str, str], cell: str, summary: Mapping[str, Any]) -> list[str]:
+    """One line for each bound that a cell's summary does not keep."""
     lines = []
-    for key, bound in scenario.expect.items():
-        found: Any = summaries[cell]
+    for key, bound in bounds.items():
+        found: Any = summary
         for part in key.split("."):
             found = found.get(part) if isinstance(found, dict) else None
         if isinstance(found, dict):  # `usd` stands for its total

@@ -45,6 +45,8 @@ class Plan:
     cells: dict[str, RunFolder] = field(default_factory=dict)
     baselines: dict[str, RunFolder] = field(default_factory=dict)
     points: dict[str, Point] = field(default_factory=dict)
+    bounds: dict[str, dict[str, str]] = field(default_factory=dict)
+    """What each cell expects of its summary, though another may be the very same run."""
     seeds: dict[str, list[str]] = field(default_factory=dict)
     """By label without seed, the cells that differ in it alone."""
     outlooks: dict[RunFolder, Outlook] = field(default_factory=dict)
@@ -87,6 +89,7 @@ def plan(
             planned.cells[label] = folder
             planned.baselines[label] = RunFolder.of(out, against)
             planned.points[label] = Point(cell.arm, cell.parameters, seed, cell.control)
+            planned.bounds[label] = scenario.expect
             planned.seeds.setdefault(cell.label, []).append(label)
             planned.runs.setdefault(folder, Run(label, scenario, folder, None))
     _plan_training(planned, out / STORE)
