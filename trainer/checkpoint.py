@@ -35,11 +35,16 @@ def write(folder: Path, identity: dict[str, Any], committed: int, parts: Parts) 
     """Write into an existing folder; `trainer.json` comes last.
 
     identity: JSON-ready facts that must be equal when it is read. committed: global steps done.
+
+    Raises OSError, also where the library has an error of its own for a full disk.
     """
     digests = {}
     for part, tensors in parts.items():
         path = folder / _file(part)
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+        try:
+            save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+        except SafetensorError as error:
+            raise OSError(f"cannot write {path}: {error}") from error
         digests[path.name] = _digest(path)
     facts = {"format": FORMAT, "committed": committed, "identity": identity, "sha256": digests}
     (folder / FACTS).write_text(json.dumps(facts, indent=1) + "\n")
