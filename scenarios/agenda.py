@@ -51,10 +51,10 @@ class Group:
 
     def steps(self) -> int:
         """Global steps to train where nothing of it has been trained."""
-        scenario, training = self.runs[0].scenario, self.runs[0].training
+        training = self.runs[0].training
         if training is None:
             return 0
-        return scenario.global_steps - (training.fork.at if training.fork is not None else 0)
+        return training.steps - (training.fork.at if training.fork is not None else 0)
 
     def flops(self) -> float:
         """Of what is to be trained."""

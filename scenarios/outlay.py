@@ -38,9 +38,9 @@ def outlay(planned: Plan, jobs: int, out: Path) -> dict[str, Any]:
         "trainings": len(todo),
         "trained_before": len(groups) - len(todo),
         "naive_global_steps": sum(
-            planned.runs[folder].scenario.global_steps
+            training.steps
             for folder in planned.cells.values()
-            if planned.runs[folder].training is not None
+            if (training := planned.runs[folder].training) is not None
         ),
         "distinct_global_steps": sum(group.steps() for group in groups),
         "trained_global_steps": sum(group.steps() for group in todo),

@@ -30,7 +30,8 @@ class Pace:
         since = self._seen.get(run.folder, done - 1)
         self._done += train_flops(run.scenario, max(0, done - since))
         self._seen[run.folder] = done
-        self._left[run.folder] = train_flops(run.scenario, run.scenario.global_steps - done)
+        steps = run.training.steps if run.training is not None else run.scenario.global_steps
+        self._left[run.folder] = train_flops(run.scenario, steps - done)
 
     def end(self, run: Run) -> None:
         """A run has ended, well or not."""

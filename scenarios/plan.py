@@ -140,7 +140,7 @@ def _plan_training(planned: Plan, store: Path) -> None:
         ahead = planned.outlooks[folder] = look_ahead(run.scenario)
         identity = identities[folder] = training_identity(run.scenario)
         path = paths[folder] = store / training_key(identity, ahead.directives)
-        trainings.setdefault(path, Training(path, ahead.directives))
+        trainings.setdefault(path, Training(path, ahead.directives, ahead.global_steps))
     forks = _forks(planned, identities, paths)
     for base, at in forks.values():
         kept = trainings[base].keep_at | {at}

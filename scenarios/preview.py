@@ -10,7 +10,7 @@ import numpy as np
 from scenarios.catalogue.prices import stale
 from scenarios.derive import job_config
 from scenarios.fits import fullest_stage
-from scenarios.outlook import Outlook
+from scenarios.outlook import MOST_SIMULATED, Outlook
 from scenarios.schema import Scenario
 from sim.config import HOUR_S, PerGlobalStep, PoolOutages
 from sim.fate import expected_availability

@@ -65,6 +65,8 @@ class Training:
     path: Path
     directives: str
     """Digest of all its Directives."""
+    steps: int
+    """How many they are."""
     fork: Fork | None = None
     keep_at: frozenset[int] = frozenset()
     """Global steps after which a checkpoint stays: others begin there."""

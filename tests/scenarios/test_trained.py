@@ -25,7 +25,7 @@ def recorded(training: Training, rounds: int) -> str:
 
 
 def test_a_round_is_read_back_to_the_bit(tmp_path: Path) -> None:
-    training = Training(tmp_path / "key", "")
+    training = Training(tmp_path / "key", "", 9)
     recorded(training, 3)
     for i, found in enumerate(training.rounds()):
         meant = some_round(1 / (i + 3))
@@ -37,7 +37,7 @@ def test_a_round_is_read_back_to_the_bit(tmp_path: Path) -> None:
 
 
 def test_a_record_ends_where_it_is_cut_and_an_altered_one_is_not_done(tmp_path: Path) -> None:
-    training = Training(tmp_path / "key", "")
+    training = Training(tmp_path / "key", "", 9)
     assert training.rounds() == []
     text = recorded(training, 3)
     assert training.done() is None
@@ -51,7 +51,7 @@ def test_a_record_ends_where_it_is_cut_and_an_altered_one_is_not_done(tmp_path: 
 
 
 def test_checkpoints_keep_the_last_two_and_where_others_begin(tmp_path: Path) -> None:
-    training = Training(tmp_path / "key", "", keep_at=frozenset({1}))
+    training = Training(tmp_path / "key", "", 9, keep_at=frozenset({1}))
     for done in (1, 2, 3, 4):
         training.save_checkpoint(done, lambda path: (path / "x").touch())
     assert [done for done, _ in training.checkpoints_newest_first()] == [4, 3, 1]
@@ -61,7 +61,7 @@ def test_checkpoints_keep_the_last_two_and_where_others_begin(tmp_path: Path) ->
 
 
 def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(tmp_path: Path) -> None:
-    training = Training(tmp_path / "key", "")
+    training = Training(tmp_path / "key", "", 9)
     training.save_checkpoint(1, lambda path: None)
 
     def full(path: Path) -> None:
