@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from scenarios.catalogue import find, regimes
 from scenarios.catalogue.prices import devices, machines, unknown, wrong_with
+from scenarios.consistency_network import network_problems
 from scenarios.fits import fullest_stage
-from sim.config import LAW_KEYS, LOSS_KEYS, PerGlobalStep, Pool, PoolOutages, Ring, Script
+from sim.config import LAW_KEYS, LOSS_KEYS, PerGlobalStep, Pool, PoolOutages, Script
 from sim.durations import law
 from sim.placement import Placement
 from sim.strikes import allowed_stages
@@ -44,11 +45,7 @@ def inconsistencies(scenario: Scenario) -> Iterator[Problem]:
             yield (block, "val_loss"), "needs a model that is trained: train is null"
     if scenario.recovery.hand_over and not any(p.notice_s for p in scenario.pools.values()):
         yield ("recovery", "hand_over"), "needs notice_s in a pool: nobody is announced to leave"
-    if isinstance(scenario.network.replicas, Ring) and scenario.method.outer.name == "sparseloco":
-        yield (
-            ("network", "replicas", "via"),
-            "a ring adds dense updates, sparseloco's are sparse: use allgather or store",
-        )
+    yield from network_problems(scenario)
     outages = scenario.outages
     if isinstance(outages, PerGlobalStep):
         try:

@@ -42,7 +42,7 @@ def timed_sizes(scenario: Scenario) -> Sizes:
         extra_in_flight=work.extra_in_flight,
         tokens=tokens,
         hop_bytes=tokens * max(map(max, per_token)),
-        both_ways_bytes=tuple(tokens * (there + back) for there, back in per_token),
+        ways_bytes=tuple((tokens * there, tokens * back) for there, back in per_token),
         update_bytes=of.upload_bytes,
         weights_bytes=_restore_bytes(scenario, of),
         state_bytes=of.state_bytes,
@@ -90,7 +90,8 @@ def no_failure(scenario: Scenario) -> Scenario:
     that all arms of a study share the run and a jittered run without failures shows the noise.
     Slow workers are no failure: it has them too.
     """
-    kept = ("workers", "instance", "market", "usd_per_h", "speed", "jitter")
+    bought = ("workers", "instance", "market", "usd_per_h", "speed", "jitter")
+    kept = (*bought, "region", "provider", "up_mbps", "down_mbps")
     pools = {
         name: Pool(**{key: getattr(pool, key) for key in kept})
         for name, pool in scenario.pools.items()

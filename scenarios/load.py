@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from scenarios import regions
 from scenarios.catalogue.files import inline
 from scenarios.cells import Cell, lay_out, validate
 from scenarios.explain import mark_of
@@ -67,7 +68,7 @@ def load(path: str | Path, overrides: Sequence[str] = ()) -> Loaded:
     layer = Layer(root, Scenario, NOT_ON_THE_COMMAND_LINE)
     for text in overrides:
         problems += _override(layer, text)
-    problems += inline(root, file.parent)
+    problems += inline(root, file.parent) + regions.inline(root, file.parent)
     fill_tags(root, Scenario)
     scenario, found = validate(root)
     cells, of_cells = lay_out(root, {(p.key, p.message) for p in found})

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from datetime import date
 from typing import Any
-
-import numpy as np
 
 from scenarios.catalogue.prices import stale
 from scenarios.derive import job_config
 from scenarios.fits import fullest_stage
 from scenarios.outlook import MOST_SIMULATED, Outlook
 from scenarios.schema import Scenario
-from sim.config import HOUR_S, PerGlobalStep, PoolOutages
+from sim.config import GB, HOUR_S, PerGlobalStep, PoolOutages
 from sim.fate import expected_availability
 from sim.job import Job
-from sim.pipeline import hops
+from sim.network import BITS, Link, Links
+from sim.networks import Peers
 from sim.strikes import expected_degraded_share
+from sim.via import Billed, usd_of
 from trainer import sizes as trainer_sizes
 
 
@@ -25,21 +27,22 @@ def scenario_numbers(scenario: Scenario, ahead: Outlook, today: date) -> dict[st
     job = Job(job_config(scenario))
     sizes, model = job.config.sizes, scenario.timed_model()
     full = (True,) * job.S
-    step_s, without_links_s = job.times.of(full)
+    crews = job.terms.crews(job.roster.kinds)
+    step_s, without_links_s = max(job.times.of(full, (), crew) for crew in crews)
+    crossed: Billed = Counter()
+    for crew, count in crews.items():
+        crossed.update(job.terms.carried(crew, full, count * job.config.inner_steps))
     round_tokens = job.R * job.config.inner_steps * sizes.tokens
     workers = sum(pool.workers or 0 for pool in job.config.pools.values())
     fit = fullest_stage(scenario)
     usd_per_s = sum((p.workers or 0) * p.usd_per_h for p in job.config.pools.values()) / HOUR_S
-    everybody = np.ones((job.R, job.S), dtype=np.bool_)
+    synced = job.terms.via.billed(job.terms.everybody(job.roster.kinds))
     healthy_bytes = {
         "hop": sizes.hop_bytes,
-        "boundary": sizes.both_ways(range(job.R)) * len(hops(full)) * job.config.inner_steps,
-        "sync": job.terms.via.nbytes(everybody, everybody, sizes.update_bytes),
+        "boundary": crossed.total(),
+        "sync": synced.total(),
     }
-    healthy_usd = job.healthy_s * usd_per_s + (
-        healthy_bytes["boundary"] * job.links.hop.usd_per_byte
-        + healthy_bytes["sync"] * job.terms.via.usd_per_byte
-    )
+    healthy_usd = job.healthy_s * usd_per_s + (usd_of(crossed) + usd_of(synced))
     return {
         "workers": workers,
         "slots": job.R * job.S,
@@ -59,11 +62,37 @@ def scenario_numbers(scenario: Scenario, ahead: Outlook, today: date) -> dict[st
             "usd": healthy_usd * scenario.global_steps,
         },
         "checkpoint": None if job.checkpoints is None else job.checkpoints.told(),
+        "links": told_links(scenario, job.links),
         "expected": expected(scenario),
         "simulated": simulated(ahead),
         "stalled": ahead.stalled,
         "stale_prices": stale(scenario.pools, scenario.catalogue, today),
     }
+
+
+def told_links(scenario: Scenario, links: Links) -> list[dict[str, Any]]:
+    """What regions, TCP and NICs make of the links, by the pools at their ends; else nothing."""
+    if scenario.network.regions is None and len(links.hops) < 2 and math.isinf(links.nics[0]):
+        return []
+    names = list(links.kinds)[: len(links.hops)]
+    are_peers = isinstance(scenario.network.replicas, Peers)
+    ends: list[tuple[str, str, Link]] = []
+    for table, what in ((links.hops, ""), (links.peers, " of another replica")):
+        is_used = scenario.cluster.stages > 1 if table is links.hops else are_peers
+        for a, row in zip(names, table, strict=True) if is_used else ():
+            ends += [(a, b + what, link) for b, link in zip(names, row, strict=True)]
+    ends += [(name, "store", link) for name, link in zip(names, links.up, strict=True)]
+    ends += [("store", name, link) for name, link in zip(names, links.down, strict=True)]
+    return [
+        {
+            "from": a,
+            "to": b,
+            "latency_ms": 1e3 * link.latency_s,
+            "mbps": link.bytes_per_s * BITS / 1e6,
+            "usd_per_gb": link.usd_per_byte * GB,
+        }
+        for a, b, link in ends
+    ]
 
 
 def expected(scenario: Scenario) -> dict[str, float]:
@@ -116,6 +145,12 @@ def in_words(cell: str, n: dict[str, Any]) -> list[str]:
         lines.append(
             f"  checkpoint         every {n['checkpoint']['every_global_steps']} global steps, "
             f"{n['checkpoint']['cost_s']:.4g} s each"
+        )
+    for link in n["links"]:
+        mbps = f"{link['mbps']:,.0f}" if link["mbps"] >= 100 else f"{link['mbps']:.3g}"
+        lines.append(
+            f"  link               {link['from']} -> {link['to']}: {mbps} Mb/s, "
+            f"{link['latency_ms']:.3g} ms, ${link['usd_per_gb']:.3g}/GB"
         )
     for key, value in n["expected"].items():
         lines.append(f"  expected           {key.replace('_', ' ')} {value:.2%}")

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from sim.pace import mean_slowness
+from sim.phase import Phase
 from sim.pipeline import hops
 from sim.records import CLASSES
 from sim.replica import ReplicaRound
 from sim.terms import Terms
 from sim.timeline import Tile
+from sim.via import Billed
 
 ROUNDING = 1e-8
 """Seconds by which sums of seconds may miss, per second of simulated time."""
@@ -38,6 +40,7 @@ class Account:
         self.slowness = np.ones((terms.replicas, terms.stages))
         self.crossings: Counter[tuple[int, int]] = Counter()
         self.hop_bytes = self.lost_hop_bytes = 0
+        self.hop_billed: Billed = Counter()  # lost bytes too
         self.lost_uploads: Counter[int] = Counter()  # by stage
         self.slack_s = ROUNDING * (1.0 + end_s)
 
@@ -51,16 +54,14 @@ class Account:
                 if what != "steps":
                     row = ROW["wait" if what == "ready" else what]
                     seconds[row][stage] += end_s - start_s
-        hop_bytes = self.terms.sizes.both_ways(rows)
         for phase in plan.kept():
-            split_s = self.terms.times.split(phase.mask, phase.slow)
+            split_s = self.terms.times.split(phase.mask, phase.slow, plan.crew)
             for of_class, each_s in zip(seconds[STEPS], split_s, strict=True):
                 for stage, step_s in enumerate(each_s):
                     of_class[stage] += phase.steps * step_s
-            crossed = hops(phase.mask)
-            for hop in crossed:
+            for hop in hops(phase.mask):
                 self.crossings[hop] += len(rows) * phase.steps
-            self.hop_bytes += hop_bytes * phase.steps * len(crossed)
+            self.hop_bytes += self._carried(plan, phase, len(rows))
         self._booked.append((rows, seconds))
         index = rows[0] if len(rows) == 1 else rows
         steps = plan.steps()
@@ -68,9 +69,15 @@ class Account:
         if plan.pace:
             self.slowness[index] = [mean_slowness(plan.pace, *each) for each in enumerate(steps)]
         for phase in plan.discarded():
-            self.lost_hop_bytes += hop_bytes * phase.steps * len(hops(phase.mask))
+            self.lost_hop_bytes += self._carried(plan, phase, len(rows))
         for stage in plan.failed_uploads():
             self.lost_uploads[stage] += len(rows)
+
+    def _carried(self, plan: ReplicaRound, phase: Phase, replicas: int) -> int:
+        """Bytes of some steps of replicas that did the same; they are billed."""
+        billed = self.terms.carried(plan.crew, phase.mask, phase.steps * replicas)
+        self.hop_billed.update(billed)
+        return billed.total()
 
     def close(self, node_s: float, spare_s: float) -> None:
         """Assert that every slot-second falls in one class, and every billed one is there once.

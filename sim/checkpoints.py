@@ -42,10 +42,11 @@ def resolve(
     Args:
         roster: at the start of the run, when every slot has its worker.
     """
-    round_s = terms.healthy_round_s()
+    round_s = terms.healthy_round_s(roster.kinds)
     cost_s = keys.cost_s
     if cost_s is None:
-        cost_s = max(terms.links.up.seconds(nbytes) for nbytes in terms.sizes.state_bytes)
+        ups = [terms.links.up[kind] for kind in set(roster.kinds.flat)]
+        cost_s = max(up.seconds(nbytes) for up in ups for nbytes in terms.sizes.state_bytes)
     mean_s = mean_between_losses_s(outages, roster, round_s)
     given = keys.every_global_steps
     if isinstance(given, int):

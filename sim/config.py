@@ -7,13 +7,14 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from sim.durations import Duration
+from sim.networks import Network as Network
+from sim.strict import Name as Name
 from sim.strict import Strict
 
 HOUR_S = 3600.0
 MONTH_S = 730 * HOUR_S
 """A month of the price lists."""
 GB = 1e9
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 Seconds = Annotated[float, Field(ge=0)]
 LOSS_KEYS = ("up_h", "life_cap_h", "shocks")
 """Keys of a pool that take workers away."""
@@ -118,6 +119,16 @@ class Pool(Strict):
     provision_s: Seconds = Field(0.0, description="Boot, from back until weights can load.")
     detect_s: Seconds = Field(0.0, description="From gone until the job knows.")
     notice_s: Seconds = Field(0.0, description="Warning before gone; 0: none.")
+    region: Name | None = Field(None, description="Where it is, with network.regions.")
+    provider: Name | None = Field(
+        None, description="Whose it is: between two providers traffic pays the internet's price."
+    )
+    up_mbps: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="NIC or access line of a worker, all that it sends; null: no cap."
+    )
+    down_mbps: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="The same for what a transfer brings it; null: no cap."
+    )
     speed: Duration | None = Field(
         None, description="Law of a worker's speed, drawn for each time up; null: 1, the nominal."
     )
@@ -215,66 +226,6 @@ class TraceOutages(Strict):
 Outages = Annotated[
     NoOutages | PerGlobalStep | Script | PoolOutages | TraceOutages, Field(discriminator="kind")
 ]
-
-
-# --- how they talk --------------------------------------------------------------------------
-
-
-class StageNetwork(Strict):
-    """Every hop between two stages of a replica; full duplex."""
-
-    bandwidth_mbps: float = Field(5000.0, gt=0, description="Megabits a second, each way.")
-    latency_ms: float = Field(0.5, ge=0, description="Added to every transfer.")
-    usd_per_gb: float = Field(0.0, ge=0, description="Egress price of a gigabyte (1e9 bytes).")
-
-
-class ByStore(Strict):
-    """Every slot uploads its update to the object store and fetches those of the others."""
-
-    via: Literal["store"] = "store"
-
-
-class Peers(Strict):
-    """The way from a slot to the same stage of another replica."""
-
-    bandwidth_mbps: float = Field(1000.0, gt=0, description="Megabits a second, each way.")
-    latency_ms: float = Field(30.0, ge=0, description="Added to every transfer.")
-    usd_per_gb: float = Field(0.0, ge=0, description="Egress price of a gigabyte (1e9 bytes).")
-
-
-class Ring(Peers):
-    """Ring all-reduce: updates are added on the way; they must be dense."""
-
-    via: Literal["ring"]
-
-
-class AllGather(Peers):
-    """Every slot gets every update from the slot that made it."""
-
-    via: Literal["allgather"]
-
-
-ReplicaNetwork = Annotated[ByStore | Ring | AllGather, Field(discriminator="via")]
-
-
-class StoreNetwork(Strict):
-    """A worker's way to and from the object store."""
-
-    up_mbps: float = Field(1000.0, gt=0, description="Megabits a second, upload.")
-    down_mbps: float = Field(2000.0, gt=0, description="Megabits a second, download.")
-    latency_ms: float = Field(30.0, ge=0, description="Added to every transfer.")
-    usd_per_gb: float = Field(0.0, ge=0, description="Price of a gigabyte (1e9 bytes), up or down.")
-    usd_per_gb_month: float = Field(
-        0.0, ge=0, description="Price of holding a gigabyte for 730 hours."
-    )
-
-
-class Network(Strict):
-    """Links by class."""
-
-    stages: StageNetwork = Field(default_factory=StageNetwork, description="Between stages.")
-    replicas: ReplicaNetwork = Field(default_factory=ByStore, description="Exchange.")
-    store: StoreNetwork = Field(default_factory=StoreNetwork, description="Object store.")
 
 
 # --- what a step costs ----------------------------------------------------------------------

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sim.replicas import Replicas
 from sim.terms import Terms
+from sim.via import Billed, Kinds, Members
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,13 +17,13 @@ class Exchange:
     """From `start_s` on every slot receives; the slowest ends the round.
 
     slot_s: [R, S] seconds until a slot has received all. sends: bool [R, S] updates that are in
-    the aggregate. nbytes: of all of it, uploads included.
+    the aggregate. billed: bytes of all of it, uploads included.
     """
 
     start_s: float
     slot_s: NDArray[np.float64]
     sends: NDArray[np.bool_]
-    nbytes: int
+    billed: Billed
     seconds: float
     checkpoint_s: float | None = None
     """Seconds of the checkpoint that follows; None: none does."""
@@ -42,7 +43,11 @@ class Exchange:
 
     @staticmethod
     def begin(
-        start_s: float, terms: Terms, replicas: Replicas, joined: NDArray[np.bool_]
+        start_s: float,
+        terms: Terms,
+        replicas: Replicas,
+        joined: NDArray[np.bool_],
+        kinds: Kinds,
     ) -> Exchange:
         """The exchange as it stands at its start (rules 3 and 4).
 
@@ -50,12 +55,22 @@ class Exchange:
 
         Args:
             joined: [R, S] slots that are present, and receive.
+            kinds: [R, S] of their workers.
         """
         sends = np.ones((terms.replicas, terms.stages), dtype=np.bool_)
         for plan, rows in replicas.parts():
             sends[rows] = plan.sends(start_s)
         sends.flags.writeable = False
-        update_bytes = terms.sizes.update_bytes
-        slot_s = terms.via.seconds(sends, joined, update_bytes)
-        nbytes = terms.via.nbytes(sends, joined, update_bytes)
-        return Exchange(start_s, slot_s, sends, nbytes, float(slot_s.max()))
+        members = Members(sends, joined, kinds, terms.sizes.update_bytes)
+        return Exchange.among(members, terms, start_s)
+
+    @staticmethod
+    def of_all(terms: Terms, kinds: Kinds) -> Exchange:
+        """One of all slots, to be put at its time."""
+        return Exchange.among(terms.everybody(kinds), terms, 0.0)
+
+    @staticmethod
+    def among(members: Members, terms: Terms, start_s: float) -> Exchange:
+        """An exchange of these."""
+        slot_s, billed = terms.via.seconds(members), terms.via.billed(members)
+        return Exchange(start_s, slot_s, members.sends, billed, float(slot_s.max()))

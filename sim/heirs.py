@@ -12,20 +12,22 @@ class Heirs:
     """A spare loads the whole state of a slot beside the round, and sits there from a boundary on.
 
     Args:
-        transfer: stage -> (bytes, seconds) of a slot's whole state from worker to worker.
+        transfer: (stage, kinds of two workers) -> (bytes, seconds) of a slot's whole state from worker to worker.
     """
 
-    def __init__(self, transfer: Callable[[int], tuple[int, float]], vacancies: Vacancies) -> None:
+    def __init__(
+        self, transfer: Callable[[int, int, int], tuple[int, float]], vacancies: Vacancies
+    ) -> None:
         self._transfer, self._vacancies = transfer, vacancies
         self._heirs: dict[Place, tuple[Worker, float]] = {}
 
     def choose(self, place: Place, t_s: float, gone_s: float) -> int:
         """A removal is announced: bytes that begin to travel; none without a spare or the time."""
-        nbytes, transfer_s = self._transfer(place.slot[1])
-        if place in self._heirs or t_s + transfer_s > gone_s:
-            return 0
         heir = self._vacancies.spare_for(place, t_s)
-        if heir is None:
+        if place in self._heirs or heir is None or place.worker is None:
+            return 0
+        nbytes, transfer_s = self._transfer(place.slot[1], place.worker.kind, heir.kind)
+        if t_s + transfer_s > gone_s:
             return 0
         heir.is_heir = True
         self._heirs[place] = heir, t_s + transfer_s

@@ -62,28 +62,30 @@ class Job:
     def __init__(self, config: JobConfig) -> None:
         self.config = config
         self.R, self.S = config.cluster.replicas, config.cluster.stages
-        self.links = links(config.network)
-        self.times = StepTimes(config.sizes, self.links.hop)
+        self.links = links(config.network, config.pools)
+        self.times = StepTimes(config.sizes, self.links.hops, self.links.nics)
         self.terms = Terms(
             replicas=self.R,
             stages=self.S,
             inner_steps=config.inner_steps,
             sizes=config.sizes,
             links=self.links,
-            via=via(config.network),
+            via=via(config.network, self.links),
             times=self.times,
             policies=config.recovery.policies(),
             pools=config.pools,
             quorum=config.cluster.quorum,
         )
-        self.healthy_s = self.terms.healthy_round_s()
         self.roster = Roster(
             config.cluster,
             config.pools,
             self.terms.restore,
             self._pace,
+            self.links.kinds,
+            self.terms.unlike,
             self.terms.transfer if config.recovery.hand_over else None,
         )
+        self.healthy_s = self.terms.healthy_round_s(self.roster.kinds)
         self.ledger = Ledger(self.terms, self.roster)
         self.timeline = self.ledger.timeline
         keys, steps = config.recovery.checkpoint, config.global_steps
@@ -262,7 +264,9 @@ class Job:
         if self._last_exchange is not None and self._is_calm():
             exchange = self._last_exchange.at(start_s)
         else:
-            exchange = Exchange.begin(start_s, self.terms, self.replicas, self.roster.joined)
+            exchange = Exchange.begin(
+                start_s, self.terms, self.replicas, self.roster.joined, self.roster.kinds
+            )
         self._last_exchange = exchange
         while self._env.now < exchange.end_s:
             self.news.take_losses(is_training=False)

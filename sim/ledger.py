@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -20,6 +21,7 @@ from sim.roster import Roster
 from sim.terms import Terms
 from sim.timeline import Tile, Timeline, slot_tiles
 from sim.undone import Undone
+from sim.via import usd_of
 
 LONG_ROUNDS = 2.0
 """The timeline shows a barrier as `wait` if it is longer than this many healthy rounds."""
@@ -34,7 +36,7 @@ class Ledger:
 
     def __init__(self, terms: Terms, roster: Roster) -> None:
         self.terms, self.roster = terms, roster
-        self.timeline = Timeline(LONG_ROUNDS * terms.course(terms.whole).release_s(0.0))
+        self.timeline = Timeline(LONG_ROUNDS * terms.training_s(roster.kinds))
         self._stirred: set[int] = set(range(terms.replicas))  # in the last round
         self._last: GlobalStep | None = None
         self._snapshot_bytes = self._held_bytes = 0
@@ -75,6 +77,7 @@ class Ledger:
         account.close(sum(node_s.values()), spare_s)
         nbytes = self._traffic(account, exchange, settled, undone)
         self._held_bytes = self._held(exchange)
+        egress = self._egress(account, exchange, nbytes, undone)
         step = GlobalStep(
             index=index,
             start_s=start_s,
@@ -92,7 +95,7 @@ class Ledger:
             stored_byte_s=self._held_bytes * (end_s - start_s),
             crossings={hop: count for hop, count in account.crossings.items() if count},
             nbytes=nbytes,
-            usd=self._bill(end_s - start_s, settled, nbytes),
+            usd=self._bill(end_s - start_s, settled, egress),
         )
         self._last = step if is_plain else None  # what is out of the ordinary is not repeated
         return step
@@ -122,7 +125,7 @@ class Ledger:
             stored_byte_s=self._held_bytes * (end_s - start_s),
             crossings=last.crossings,
             nbytes=last.nbytes,
-            usd=self._bill(end_s - start_s, settled, last.nbytes),
+            usd=self._bill(end_s - start_s, settled, last.usd["egress"]),
         )
 
     # --- slots ------------------------------------------------------------------------------
@@ -183,11 +186,11 @@ class Ledger:
         lost = [account.lost_uploads[stage] for stage in range(self.terms.stages)]
         return {
             "boundary": account.hop_bytes,
-            "sync": exchange.nbytes,
+            "sync": exchange.billed.total(),
             "restore": settled.restore_bytes + undone.restore_bytes,
             "snapshot": self._stored(exchange) + undone.snapshot_bytes,
-            "lost_boundary": account.lost_hop_bytes + undone.hop_bytes,
-            "lost_sync": _bytes(lost, sizes.update_bytes) + undone.sync_bytes,
+            "lost_boundary": account.lost_hop_bytes + undone.hop_billed.total(),
+            "lost_sync": _bytes(lost, sizes.update_bytes) + undone.sync_billed.total(),
         }
 
     def _stored(self, exchange: Exchange) -> int:
@@ -209,26 +212,28 @@ class Ledger:
         self,
         round_s: float,
         settled: Settled,
-        nbytes: Mapping[str, int],
+        egress: float,
     ) -> dict[str, float]:
         """Dollars of a round by what was paid for."""
         billed_s = {name: s + settled.unused_s[name] for name, s in settled.node_s.items()}
         held = self._held_bytes * round_s * self.terms.links.stored_usd_per_byte_s
-        return {**self._dollars(billed_s, nbytes), "storage": held}
+        return {**self._dollars(billed_s, egress), "storage": held}
 
-    def _dollars(self, node_s: Mapping[str, float], nbytes: Mapping[str, int]) -> dict[str, float]:
-        """Worker-seconds x price, and bytes x egress of their link; lost bytes are billed too."""
-        pools, links = self.terms.pools, self.terms.links
-        hops_bytes = nbytes["boundary"] + nbytes["lost_boundary"]
-        sync_bytes = nbytes["sync"] + nbytes["lost_sync"]
-        store_bytes = nbytes["restore"] + nbytes["snapshot"]
-        if self.terms.via.uploads:
-            sync_bytes, store_bytes = 0, store_bytes + sync_bytes
-        egress = hops_bytes * links.hop.usd_per_byte + store_bytes * links.up.usd_per_byte
-        return {
-            "compute": sum(node_s[name] * pools[name].usd_per_h / HOUR_S for name in node_s),
-            "egress": egress + sync_bytes * self.terms.via.usd_per_byte,
-        }
+    def _egress(
+        self, account: Account, exchange: Exchange, nbytes: Mapping[str, int], undone: Undone
+    ) -> float:
+        """Dollars of bytes x price of their link; lost bytes are billed too."""
+        uploads = nbytes["lost_sync"] - undone.sync_billed.total()
+        stored = uploads + nbytes["restore"] + nbytes["snapshot"]
+        by_store = Counter({self.terms.links.store_usd_per_byte: stored})
+        hops_usd = usd_of(account.hop_billed + undone.hop_billed)
+        return hops_usd + usd_of(exchange.billed + undone.sync_billed + by_store)
+
+    def _dollars(self, node_s: Mapping[str, float], egress: float) -> dict[str, float]:
+        """Worker-seconds x price, and egress."""
+        usd_per_h = {name: pool.usd_per_h for name, pool in self.terms.pools.items()}
+        compute = sum(node_s[name] * usd_per_h[name] / HOUR_S for name in node_s)
+        return {"compute": compute, "egress": egress}
 
 
 def _of_worker(tiles: Sequence[Tile], worker: int) -> list[Tile]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -10,14 +11,29 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.network import Link
+from sim.network import Table
 from sim.pace import Slowness
 from sim.records import Schedule, Sizes
 
 Mask = tuple[bool, ...]
 """Live stages of a replica, [S]."""
+Key = tuple[Mask, Slowness, "Crew | None"]
 MOST_CACHED = 4096
 """Step times that are remembered; jitter makes new ones without end."""
+
+
+class Crew(NamedTuple):
+    """What of a replica decides how long its hops take."""
+
+    kinds: tuple[int, ...]
+    """[S] kind of the worker in each slot."""
+    ways_bytes: tuple[int, int]
+    """Bytes of an inner step over a hop, there and back."""
+
+
+def usual_crew(sizes: Sizes) -> Crew:
+    """That of replica 0 where all workers are of kind 0."""
+    return Crew((0,) * len(sizes.forward_s), sizes.ways(0))
 
 
 class Way(NamedTuple):
@@ -100,16 +116,20 @@ def inner_step_s(
 
 @dataclass
 class StepTimes:
-    """Inner-step seconds of a job by live-stage mask and slowness, cached."""
+    """Inner-step seconds of a job by live-stage mask, slowness and crew, cached.
+
+    hops: [K][K] links between the kinds of workers. nics: [K] bytes a second of what each sends.
+    """
 
     sizes: Sizes
-    hop: Link
-    _cache: dict[tuple[Mask, Slowness], tuple[float, float]] = field(default_factory=dict)
-    _split: dict[tuple[Mask, Slowness], list[list[float]]] = field(default_factory=dict)
+    hops: Table
+    nics: Sequence[float] = (math.inf,)
+    _cache: dict[Key, tuple[float, float]] = field(default_factory=dict)
+    _split: dict[Key, list[list[float]]] = field(default_factory=dict)
 
-    def of(self, mask: Mask, slow: Slowness = ()) -> tuple[float, float]:
+    def of(self, mask: Mask, slow: Slowness = (), crew: Crew | None = None) -> tuple[float, float]:
         """(with links, without links) seconds of an inner step through the live stages."""
-        key = mask, slow
+        key = mask, slow, crew
         if key not in self._cache:
             if len(self._cache) >= MOST_CACHED:
                 self._cache.clear()
@@ -118,27 +138,39 @@ class StepTimes:
             backward = self._live(sizes.backward_s, mask, slow)
             again = self._live(sizes.recompute_s, mask, slow)
             most = in_flight(sizes.schedule, len(forward), m, sizes.extra_in_flight)
-            way = Way(self.hop.latency_s, self.hop.transfer_s(sizes.hop_bytes / m))
-            ways = [way] * (len(forward) - 1)
+            there, back = self._ways(mask, crew or usual_crew(sizes))
             without_s = inner_step_s(forward, backward, m, most, recompute_s=again)
             with_s = inner_step_s(
-                forward, backward, m, most, recompute_s=again, there=ways, back=ways
+                forward, backward, m, most, recompute_s=again, there=there, back=back
             )
             self._cache[key] = with_s, without_s
         return self._cache[key]
 
-    def split(self, mask: Mask, slow: Slowness = ()) -> list[list[float]]:
+    def split(self, mask: Mask, slow: Slowness = (), crew: Crew | None = None) -> list[list[float]]:
         """[3][S] seconds of a step in each live slot: computing, on links, in the bubble."""
-        key = mask, slow
+        key = mask, slow, crew
         if key not in self._split:
             if len(self._split) >= MOST_CACHED:
                 self._split.clear()
-            with_links_s, without_s = self.of(mask, slow)
+            with_links_s, without_s = self.of(mask, slow, crew)
             compute_s = self.compute_s() * (slow or 1.0)
             links_s = np.full(len(mask), with_links_s - without_s)
             split_s = np.array([compute_s, links_s, without_s - compute_s]) * mask
             self._split[key] = split_s.tolist()
         return self._split[key]
+
+    def _ways(self, mask: Mask, crew: Crew) -> tuple[list[Way], list[Way]]:
+        """The hops between live neighbours, there and back."""
+        there, back = (nbytes / self.sizes.micro_batches for nbytes in crew.ways_bytes)
+        pairs = [(crew.kinds[a], crew.kinds[b]) for a, b in hops(mask)]
+        return (
+            [self._way(a, b, there) for a, b in pairs],
+            [self._way(b, a, back) for a, b in pairs],
+        )
+
+    def _way(self, sender: int, receiver: int, nbytes: float) -> Way:
+        link = self.hops[sender][receiver]
+        return Way(link.latency_s, link.transfer_s(nbytes), nbytes / self.nics[sender])
 
     @staticmethod
     def _live(stage_s: Sequence[float], mask: Mask, slow: Slowness) -> list[float]:

@@ -24,6 +24,8 @@ class Worker:
     number: int
     zone: str
     pool: Pool
+    kind: int = 0
+    """Which links are its own."""
     pace: WorkerPace | None = None
     """None: nominal, always."""
     up: bool = True

@@ -6,7 +6,6 @@ Seconds, bytes and dollars, with the unit in the name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,8 +51,8 @@ class Sizes:
     """Tokens of one replica's inner step."""
     hop_bytes: int
     """Bytes of one inner step over one hop, in the direction and the replica that sends most."""
-    both_ways_bytes: tuple[int, ...] = ()
-    """[R] bytes of one inner step over one hop, there and back; empty: twice hop_bytes each."""
+    ways_bytes: tuple[tuple[int, int], ...] = ()
+    """[R] bytes of one inner step over one hop, (there, back); empty: hop_bytes each."""
     update_bytes: tuple[int, ...]
     """Bytes of one slot's upload."""
     weights_bytes: tuple[int, ...]
@@ -61,11 +60,9 @@ class Sizes:
     state_bytes: tuple[int, ...]
     """Bytes of a slot's whole state: parameters, moments, error feedback."""
 
-    def both_ways(self, replicas: Sequence[int]) -> int:
-        """Bytes of one inner step over one hop of each of some replicas, there and back."""
-        if not self.both_ways_bytes:
-            return 2 * self.hop_bytes * len(replicas)
-        return sum(self.both_ways_bytes[r] for r in replicas)
+    def ways(self, replica: int) -> tuple[int, int]:
+        """Bytes of one inner step over one hop of a replica, (there, back)."""
+        return self.ways_bytes[replica] if self.ways_bytes else (self.hop_bytes, self.hop_bytes)
 
     def __post_init__(self) -> None:
         if self.tokens % self.micro_batches:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sim.pace import Pace, from_step
 from sim.phase import Phase, step_begins_s
+from sim.pipeline import Crew
 from sim.places import NEVER_S
 from sim.policies import Action, Vacancy
 from sim.terms import Terms
@@ -36,6 +37,8 @@ class ReplicaRound:
     """Stages whose upload was begun and thrown away with its attempt."""
     pace: Pace = ()
     """How fast its workers are in this round."""
+    crew: Crew | None = None
+    """What its hops depend on."""
     _begun_s: float = 0.0
     _known_s: float = 0.0  # when the last lost upload that others wait for was known
     _phases: list[Phase] = field(default_factory=list)  # the attempt's steps, done and planned
@@ -56,6 +59,7 @@ class ReplicaRound:
         leaves_s: Sequence[float],
         pace: Pace = (),
         vacancies: Sequence[Vacancy] = (),
+        crew: Crew | None = None,
     ) -> None:
         """Start an attempt at t.
 
@@ -64,12 +68,14 @@ class ReplicaRound:
             leaves_s: [S] announced removals.
             pace: how fast its workers are.
             vacancies: [S] of those who do not, or will leave; read only if answers age.
+            crew: what its hops depend on.
         """
         self._lost_before += self._lost_now()
         self._discarded += self._thrown_away()
         self._lost = []
         self._begun_s = self._known_s = t_s
-        self._here, self._leaves_s, self.pace = list(here), list(leaves_s), pace
+        self._here, self._leaves_s = list(here), list(leaves_s)
+        self.pace, self.crew = pace, crew
         self._gone_s = [NEVER_S] * len(here)
         self._vacancies = list(vacancies) or [Vacancy()] * len(here)
         self._phases = []
@@ -87,7 +93,7 @@ class ReplicaRound:
         if self._runs(t_s):
             if any(phase.mask[stage] for phase in self._phases if t_s < phase.end_s):
                 self._lose_step(t_s, known_s)
-        elif stage in self.uploading() and self._has_update(stage, t_s):
+        elif stage in self.uploading() and not self._is_sent(stage, t_s):
             self._lose_upload(stage, known_s)
         elif not self.finished and t_s < self.end_s and self._stops(stage, known_s):
             end_s = min(self.end_s, known_s)  # the sooner known one counts
@@ -113,7 +119,7 @@ class ReplicaRound:
             if phase.instant(k) < t_s:
                 k += 1
             self._go_on(phase.instant(k), self._keep(phase, k))
-        elif stage in self.uploading() and self._cannot_upload(stage, gone_s):
+        elif stage in self._uploads() and not self._is_sent(stage, gone_s):
             self._known_s = t_s  # the upload is hopeless since now
         self._set_release()
 
@@ -173,7 +179,7 @@ class ReplicaRound:
 
     def failed_uploads(self) -> list[int]:
         """Stages whose upload was begun and not completed."""
-        sends = self._uploaded()
+        sends = self.sends(self.end_s)  # without uploads none can fail
         return self.discarded_uploads + [s for s in self.uploading() if not sends[s]]
 
     def intervals(self) -> list[list[Interval]]:
@@ -194,24 +200,20 @@ class ReplicaRound:
     # --- arithmetic -----------------------------------------------------------------------
 
     def _upload_end_s(self, stage: int) -> float:
-        return self.end_s + self.terms.upload_s[stage]
+        return self.end_s + self.terms.upload_s(stage, self.crew)
 
-    def _uploaded(self) -> list[bool]:
-        """[S] whether each slot's upload will be complete; where there is none, it is not lost."""
-        return self.sends(self.end_s)
+    def _uploads(self) -> list[int]:
+        """Stages that upload; none where the exchange takes the updates along."""
+        return self.uploading() if self.terms.via.uploads else []
 
-    def _has_update(self, stage: int, t_s: float) -> bool:
-        """Whether, after its steps, the update is nowhere but in the slot."""
-        return not self.terms.via.uploads or t_s < self._upload_end_s(stage)
-
-    def _cannot_upload(self, stage: int, gone_s: float) -> bool:
-        """Whether a removal comes before the end of an upload."""
-        return self.terms.via.uploads and gone_s < self._upload_end_s(stage)
+    def _is_sent(self, stage: int, t_s: float) -> bool:
+        """Whether the upload has ended by t; never where the exchange takes the update along."""
+        return self.terms.via.uploads and t_s >= self._upload_end_s(stage)
 
     def _set_release(self) -> None:
         """An upload that cannot end is not waited for, unless its replica will start again."""
         self.release_s = NEVER_S if self.waits else max(self.end_s, self._known_s)
-        uploaded = self._uploaded()
+        uploaded = self.sends(self.end_s)
         for stage in self.uploading():
             if uploaded[stage]:
                 self.release_s = max(self.release_s, self._upload_end_s(stage))
@@ -256,7 +258,7 @@ class ReplicaRound:
         while self._answer(here, t_s) <= Action.SKIP and done < self.terms.inner_steps:
             mask = tuple(here)
             slow, steps = from_step(self.pace, done, self.terms.inner_steps)
-            step_s, _ = self.terms.times.of(mask, slow)
+            step_s, _ = self.terms.times.of(mask, slow, self.crew)
             phase = Phase(t_s, steps, step_s, mask, slow)
             n = phase.completed(min(self._leaves_s[s] for s, live in enumerate(mask) if live))
             if n < phase.steps:
@@ -315,8 +317,7 @@ class ReplicaRound:
         Under `wait` the slot's state of this round goes with it, so the replica starts again.
         """
         if self._starts_again(stage, known_s):
-            if self.terms.via.uploads:
-                self.discarded_uploads += self.uploading()
+            self.discarded_uploads += self._uploads()
             self._stop(known_s, Action.WAIT)
         else:
             self._known_s = max(self._known_s, known_s)

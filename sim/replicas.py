@@ -115,6 +115,7 @@ class Replicas:
     def _begin(self, r: int, t_s: float) -> None:
         """Start an attempt; a loss that is not noticed yet strikes at its first instant."""
         row, pace = self.roster.row(r), self.roster.pace_of(r, self.index)
+        crew = self.terms.crew(r, self.roster.kinds[r].tolist())
         unnoticed = [place for place in row if place.lost_unnoticed(t_s)]
         here = tuple(place.joined or place in unnoticed for place in row)
         leaves_s = [NEVER_S if self.terms.restarts else place.leaves_s for place in row]
@@ -126,11 +127,11 @@ class Replicas:
                 self._kinds[self.terms.whole] -= 1
             replica = self.own[r]
             vacancies = [place.vacancy for place in row] if self.terms.ages else ()
-            replica.begin(t_s, here, leaves_s, pace, vacancies)
+            replica.begin(t_s, here, leaves_s, pace, vacancies, crew)
             for place in unnoticed:
                 replica.lose(place.slot[1], t_s, place.unseen_until_s, place.vacancy)
         else:
-            self._kind_of[r] = kind = Kind(here, *pace)
+            self._kind_of[r] = kind = Kind(here, pace[0] if pace else (), crew)
             self._kinds[self.terms.whole] -= 1
             self._kinds[kind] += 1
         self._look_at(r)
@@ -151,7 +152,7 @@ class Replicas:
         """A plan of the kind in which nothing has happened yet."""
         plan = ReplicaRound(self.terms)
         pace = (kind.slow,) if kind.slow else ()
-        plan.begin(self.begun_s, kind.mask, [NEVER_S] * len(kind.mask), pace)
+        plan.begin(self.begun_s, kind.mask, [NEVER_S] * len(kind.mask), pace, crew=kind.crew)
         return plan
 
     def _look_at(self, r: int) -> None:

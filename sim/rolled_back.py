@@ -63,7 +63,7 @@ class RolledBack:
         self._undone = Undone.nothing(self.terms.stages)
         self._joins = np.zeros((self.terms.replicas, self.terms.stages), dtype=np.int8)
         self._joins.flags.writeable = False
-        self._exchange = Exchange.begin(0.0, self.terms, self.replicas, self.roster.joined)
+        self._exchange = Exchange.of_all(self.terms, self.roster.kinds)
 
     def rounds(self) -> Process:
         """The process; commits rounds when they are final."""
@@ -127,9 +127,9 @@ class RolledBack:
             yield from news.bell.sleep(self._known_s)
             if news.env.now < self._known_s:
                 news.take_losses(is_training=False)
-        there = self.roster.joined.sum(axis=0).tolist()
+        there, kinds = self.roster.joined, self.roster.kinds
         reloads = news.strikes is None  # the published regime returns at once, bytes only (rule 9)
-        reloaded_s = self._undone.reload(self.terms, self._known_s, there, reloads)
+        reloaded_s = self._undone.reload(self.terms, self._known_s, there, kinds, reloads)
         while max(reloaded_s, self.roster.last_ready_s()) > news.env.now:
             news.take_losses(is_training=False)
             news.check_patience(self._stored, self._stored_s)
@@ -139,6 +139,7 @@ class RolledBack:
             for place in self.roster.row(r):
                 if not place.joined:
                     place.last = self.roster.join(place, news.env.now)
+        self._exchange = Exchange.of_all(self.terms, self.roster.kinds)
 
     def _store(self, laps: list[Lap]) -> None:
         """Nothing can undo these rounds any more."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,23 +26,29 @@ class Roster:
     Args:
         cluster: the slots, and who may sit in them.
         pools: their workers in file order.
-        restore: (stage, whether rounds went on without it) -> (bytes, seconds) of a restore.
+        restore: (stage, kind of the worker, whether rounds went on without it) -> (bytes, seconds)
+            of a restore.
         pace: (name of a pool, index in it) -> how fast the worker is; None: nominal.
-        transfer: stage -> (bytes, seconds) of a slot's whole state; None: none is handed over.
+        kinds: name of a pool -> which links its workers have.
+        unlike: replicas that are like no other whoever works there.
+        transfer: (stage, kinds of two workers) -> (bytes, seconds) of a slot's whole state from one
+            to the other; None: none is handed over.
     """
 
     cluster: Cluster
     pools: Mapping[str, Pool]
-    restore: Callable[[int, bool], tuple[int, float]]
+    restore: Callable[[int, int, bool], tuple[int, float]]
     pace: Callable[[str, int], WorkerPace | None]
-    transfer: Callable[[int], tuple[int, float]] | None = None
+    kinds_of: Mapping[str, int]
+    unlike: AbstractSet[int]
+    transfer: Callable[[int, int, int], tuple[int, float]] | None = None
     workers: list[Worker] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     """By r x S + s."""
     odd: set[int] = field(default_factory=set)
     """Replicas with a slot that is not joined or is announced to leave."""
     uneven: set[int] = field(default_factory=set)
-    """Replicas with a worker whose speed may differ from the nominal."""
+    """Replicas with a worker whose speed or links may differ from the usual."""
     changed: set[int] = field(default_factory=set)
     """Replicas with a slot that has changed since whoever reads this cleared it."""
     spells: list[Spell] = field(default_factory=list)
@@ -57,13 +64,15 @@ class Roster:
         for name, pool in self.pools.items():
             for index in range(pool.workers or 0):
                 number, pace = len(self.workers), self.pace(name, index)
-                self.workers.append(Worker(number, name, pool, pace))
+                self.workers.append(Worker(number, name, pool, self.kinds_of[name], pace))
         self.placement = Placement(self.cluster, self.pools)
         for slot, number in enumerate(self.placement.seats):
             worker, log = self.workers[number], [(0.0, "joined", number)]
             place = Place(divmod(slot, self.stages), worker, worker, log)
             worker.place = worker.old_place = place
             self.places.append(place)
+        kinds = [self.workers[number].kind for number in self.placement.seats]
+        self.kinds = np.array(kinds, dtype=np.int64).reshape(-1, self.stages)
         self.uneven = {r for r in range(self.cluster.replicas) if self._is_uneven(r)}
         if self.cluster.quorum or any(pool.jitter for pool in self.pools.values()):
             self.calm_from_s = math.inf  # no round is like another
@@ -89,6 +98,8 @@ class Roster:
             return ()
         workers = [place.worker for place in self.row(r)]
         paces = [None if worker is None else worker.pace for worker in workers]
+        if not any(paces):
+            return ()
         return together([(1.0,) if pace is None else pace.slowness(index) for pace in paces])
 
     def next_ready_s(self) -> float:
@@ -147,6 +158,7 @@ class Roster:
             assert place.worker is not None, "whoever hands over is there"
             place.worker.place, place.worker, place.last = None, heir, heir
             heir.place = heir.old_place = place
+            self.kinds[place.slot] = heir.kind
             place.write((t_s, "joined"))
             self._look_at(place, t_s)
 
@@ -165,7 +177,8 @@ class Roster:
         """The published regime's return: the slot's worker is there at once, bytes only."""
         self._up_again(place.last, t_s, t_s)
         place.worker, place.last.place, place.ready_s = place.last, place, t_s
-        self._restored_bytes += self.restore(place.slot[1], place.missed > 0)[0]
+        of_restore = place.slot[1], place.last.kind, place.missed > 0
+        self._restored_bytes += self.restore(*of_restore)[0]
         place.write((t_s, "ready"))
         self._look_at(place, t_s)
 
@@ -229,9 +242,11 @@ class Roster:
         self._look_at(place, t_s)
 
     def _take(self, place: Place, worker: Worker, t_s: float) -> None:
-        nbytes, restore_s = self.restore(place.slot[1], place.missed > 0)
+        of_restore = place.slot[1], worker.kind, place.missed > 0
+        nbytes, restore_s = self.restore(*of_restore)
         start_s = max(t_s, worker.booted_s)
         place.worker, worker.place, worker.old_place = worker, place, place
+        self.kinds[place.slot] = worker.kind
         place.ready_s = start_s + restore_s
         self._restores[worker.number] = (start_s, nbytes)
         place.write((t_s, "provision"), (start_s, "restore"), (place.ready_s, "ready"))
@@ -259,8 +274,9 @@ class Roster:
             self.uneven.discard(r)
 
     def _is_uneven(self, r: int) -> bool:
-        workers = (place.worker for place in self.row(r))
-        return any(worker is not None and worker.pace is not None for worker in workers)
+        workers = [place.worker for place in self.row(r)]
+        has_pace = any(worker is not None and worker.pace is not None for worker in workers)
+        return has_pace or r in self.unlike or bool(self.kinds[r].any())
 
     # --- money and bytes ------------------------------------------------------------------
 

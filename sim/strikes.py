@@ -97,7 +97,7 @@ class Strikes:
     ) -> None:
         self.regime, self.roster, self.terms, self.env = regime, roster, terms, env
         self._returned = returned
-        self._out_s = regime.outages.duration_global_steps * terms.healthy_round_s()
+        self._out_s = regime.outages.duration_global_steps * terms.healthy_round_s(roster.kinds)
 
     def strike(self, index: int) -> None:
         """Take out who fails at the index. D rounds are so many healthy seconds where one waits."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,10 +14,10 @@ import numpy as np
 from sim.config import Pool, Quorum
 from sim.network import Links
 from sim.pace import Slowness
-from sim.pipeline import Mask, StepTimes
+from sim.pipeline import Crew, Mask, StepTimes, hops, usual_crew
 from sim.policies import Action, Policy, Vacancy, View, Wait, may_wait, replica_action
 from sim.records import Sizes
-from sim.via import Via
+from sim.via import Billed, Kinds, Members, Via
 
 
 class Kind(NamedTuple):
@@ -24,6 +25,8 @@ class Kind(NamedTuple):
 
     mask: Mask
     slow: Slowness = ()
+    crew: Crew | None = None
+    """None: the usual one."""
 
 
 class Course(NamedTuple):
@@ -75,9 +78,25 @@ class Terms:
         return any(pool.jitter is not None for pool in self.pools.values())
 
     @cached_property
-    def upload_s(self) -> tuple[float, ...]:
-        """[S] seconds of a slot's upload."""
-        return tuple(self.via.upload_s(nbytes) for nbytes in self.sizes.update_bytes)
+    def usual_crew(self) -> Crew:
+        """Of a replica that is like replica 0, of workers of kind 0."""
+        return usual_crew(self.sizes)
+
+    @cached_property
+    def unlike(self) -> frozenset[int]:
+        """Replicas whose hops carry other bytes than those of replica 0."""
+        replicas = range(len(self.sizes.ways_bytes))
+        return frozenset(r for r in replicas if self.sizes.ways(r) != self.sizes.ways(0))
+
+    def crew(self, r: int, kinds: Sequence[int]) -> Crew | None:
+        """The crew of a replica, by the kinds of its workers; None: the usual one."""
+        crew = Crew(tuple(kinds), self.sizes.ways(r))
+        return None if crew == self.usual_crew else crew
+
+    def upload_s(self, stage: int, crew: Crew | None) -> float:
+        """Seconds of a slot's upload."""
+        kind = 0 if crew is None else crew.kinds[stage]
+        return self.via.upload_s(self.sizes.update_bytes[stage], kind)
 
     @cached_property
     def restarts(self) -> bool:
@@ -129,28 +148,57 @@ class Terms:
         mask = kind.mask
         if kind not in self._courses:
             steps_s = self.inner_steps * self.times.of(*kind)[0] if any(mask) else 0.0
-            uploads_s = [up_s for up_s, live in zip(self.upload_s, mask, strict=True) if live]
+            uploads_s = [self.upload_s(s, kind.crew) for s, live in enumerate(mask) if live]
             course = Course(self.answer(mask), steps_s, max(uploads_s, default=0.0))
             self._courses[kind] = course
         return self._courses[kind]
 
-    def restore(self, stage: int, is_left: bool = False) -> tuple[int, float]:
+    def restore(self, stage: int, kind: int, is_left: bool = False) -> tuple[int, float]:
         """(bytes, seconds): the anchor, or the whole state where it may be waited for (rule 7).
 
         Args:
+            kind: of the worker, by which its link is found.
             is_left: rounds have been committed without the slot, so its state is of no use.
         """
         is_whole = self.keeps_state[stage] and not is_left
         nbytes = (self.sizes.state_bytes if is_whole else self.sizes.weights_bytes)[stage]
-        return nbytes, self.links.down.seconds(nbytes)
+        return nbytes, self.links.down[kind].seconds(nbytes)
 
-    def transfer(self, stage: int) -> tuple[int, float]:
-        """(bytes, seconds) of a slot's whole state: up one worker's link, down another's."""
-        nbytes = self.sizes.state_bytes[stage]
-        return nbytes, max(self.links.up.seconds(nbytes), self.links.down.seconds(nbytes))
+    def transfer(self, stage: int, sender: int, receiver: int) -> tuple[int, float]:
+        """(bytes, seconds) of a slot's whole state: up one worker's link, down another's.
 
-    def healthy_round_s(self) -> float:
+        Args:
+            sender, receiver: kinds of the two workers.
+        """
+        nbytes, up, down = self.sizes.state_bytes[stage], self.links.up, self.links.down
+        return nbytes, max(up[sender].seconds(nbytes), down[receiver].seconds(nbytes))
+
+    def crews(self, kinds: Kinds) -> Counter[Crew | None]:
+        """How many replicas have each crew; kinds: [R, S]."""
+        if not self.unlike and not kinds.any():
+            return Counter({None: self.replicas})
+        return Counter(self.crew(r, row) for r, row in enumerate(kinds.tolist()))
+
+    def training_s(self, kinds: Kinds) -> float:
+        """Seconds of H steps and an upload of the slowest replica, all there; kinds: [R, S]."""
+        all_there = [Kind(self.whole.mask, (), crew) for crew in self.crews(kinds)]
+        return max(self.course(kind).release_s(0.0) for kind in all_there)
+
+    def healthy_round_s(self, kinds: Kinds) -> float:
         """Seconds of a round in which nothing fails: steps, the slowest upload, the exchange."""
-        everybody = np.ones((self.replicas, self.stages), dtype=np.bool_)
-        exchange_s = self.via.seconds(everybody, everybody, self.sizes.update_bytes)
-        return self.course(self.whole).release_s(0.0) + float(exchange_s.max())
+        return self.training_s(kinds) + float(self.via.seconds(self.everybody(kinds)).max())
+
+    def everybody(self, kinds: Kinds) -> Members:
+        """The members of an exchange in which all are there."""
+        all_slots = np.ones((self.replicas, self.stages), dtype=np.bool_)
+        return Members(all_slots, all_slots, kinds, self.sizes.update_bytes)
+
+    def carried(self, crew: Crew | None, mask: Mask, steps: int) -> Billed:
+        """Bytes of some inner steps over all hops, there and back."""
+        kinds, ways_bytes = crew or self.usual_crew
+        found: Billed = Counter()
+        for a, b in hops(mask):
+            there, back = self.links.hops[kinds[a]][kinds[b]], self.links.hops[kinds[b]][kinds[a]]
+            found[there.usd_per_byte] += steps * ways_bytes[0]
+            found[back.usd_per_byte] += steps * ways_bytes[1]
+        return found

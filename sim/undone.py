@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 
 from sim.exchange import Exchange
 from sim.replica import Interval
 from sim.replicas import Replicas
 from sim.terms import Terms
+from sim.via import Billed, Kinds, Slots
 
 
 @dataclass(eq=False)
@@ -16,9 +18,9 @@ class Undone:
 
     did: list[list[Interval]]
     """[S] what a slot that was there all the time did: lost, then restore; in order."""
-    hop_bytes: int = 0
+    hop_billed: Billed = field(default_factory=Counter)
     """Between stages."""
-    sync_bytes: int = 0
+    sync_billed: Billed = field(default_factory=Counter)
     """Exchanged; uploads and exchanges that were begun, whole."""
     snapshot_bytes: int = 0
     """Of checkpoints that were begun, whole."""
@@ -36,18 +38,23 @@ class Undone:
         for stage in self.did:
             stage.append((begun_s, known_s, "lost"))
 
-    def reload(self, terms: Terms, known_s: float, there: list[int], takes_time: bool) -> float:
+    def reload(
+        self, terms: Terms, known_s: float, there: Slots, kinds: Kinds, takes_time: bool
+    ) -> float:
         """Slots that are there load the checkpoint: since when they have.
 
+        Those of a stage take the time of the slowest.
+
         Args:
-            there: [S] slots by stage.
+            there: [R, S] which those are. kinds: [R, S] of their workers.
         """
         ends_s = [known_s]
-        for stage, count in enumerate(there):
-            nbytes, restore_s = terms.restore(stage)
-            self.restore_bytes += count * nbytes
-            if takes_time and count:
-                ends_s.append(known_s + restore_s)
+        for stage in range(terms.stages):
+            of_kinds = kinds[there[:, stage], stage].tolist()
+            loads = [terms.restore(stage, kind) for kind in of_kinds]
+            self.restore_bytes += sum(nbytes for nbytes, _ in loads)
+            if takes_time and loads:
+                ends_s.append(known_s + max(restore_s for _, restore_s in loads))
                 self.did[stage].append((known_s, ends_s[-1], "restore"))
         return max(ends_s)
 
@@ -55,16 +62,18 @@ class Undone:
         self, terms: Terms, replicas: Replicas, exchange: Exchange, t_s: float, rounds: int
     ) -> None:
         """Count what was sent in whole rounds, and until t in the one that was planned so."""
-        sizes, whole, hops = terms.sizes, range(terms.replicas), terms.stages - 1
+        sizes, price = terms.sizes, terms.links.store_usd_per_byte
         upload_bytes = sum(sizes.update_bytes) if terms.via.uploads else 0
-        self.hop_bytes += rounds * terms.inner_steps * hops * sizes.both_ways(whole)
-        self.sync_bytes += rounds * exchange.nbytes
-        for r in whole:
+        for usd_per_byte, nbytes in exchange.billed.items():
+            self.sync_billed[usd_per_byte] += rounds * nbytes
+        for r in range(terms.replicas):
             plan = replicas[r]
             begun = sum(phase.begun(t_s) for phase in plan.kept())
-            self.hop_bytes += begun * hops * sizes.both_ways([r])
-            self.sync_bytes += upload_bytes if t_s > plan.end_s else 0
+            steps = rounds * terms.inner_steps + begun
+            self.hop_billed.update(terms.carried(plan.crew, terms.whole.mask, steps))
+            self.sync_billed[price] += upload_bytes if t_s > plan.end_s else 0
         if t_s > exchange.start_s:
-            self.sync_bytes += exchange.nbytes - upload_bytes * terms.replicas
+            self.sync_billed.update(exchange.billed)
+            self.sync_billed[price] -= upload_bytes * terms.replicas
         if exchange.checkpoint_s is not None and t_s > exchange.received_s:
             self.snapshot_bytes += sum(sizes.state_bytes) * terms.replicas

@@ -54,13 +54,13 @@ def _inline(map_: Map, folder: Path, mentioned: set[str], key: str) -> None:
     _with_series(map_, folder, key)
     vms = map_.get("vms")
     if vms is not None and isinstance(vms.value, dict) and (told := _vms(vms)) is not None:
-        file = _path(vms.value["file"], folder, f"{key}.vms.file")
+        file = named(vms.value["file"], folder, f"{key}.vms.file")
         _under(map_, "instances", _instances(file, told, mentioned, vms, f"{key}.vms.region"))
         del map_["vms"]
     name = map_.get("file")
     if name is not None and isinstance(name.value, str):
         del map_["file"]
-        file = _path(name, folder, f"{key}.file")
+        file = named(name, folder, f"{key}.file")
         node, problems = read(decode(file.read_bytes(), str(file)), str(file))
         if isinstance(node.value, dict) and "file" in node.value:
             place = node.value["file"]
@@ -98,7 +98,7 @@ def _texts(node: Node) -> Iterator[str]:
             yield from _texts(inner)
 
 
-def _path(name: Node, folder: Path, key: str) -> Path:
+def named(name: Node, folder: Path, key: str) -> Path:
     """The file that a key names, if it is there."""
     try:
         path = folder / str(name.value)
@@ -109,24 +109,24 @@ def _path(name: Node, folder: Path, key: str) -> Path:
     raise ScenarioError([Problem(name.at, key, f"no such file {got(name.plain())}")])
 
 
-def _rows(file: Path) -> Iterator[tuple[int, list[str]]]:
+def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
     """(line, cells) of a CSV file, empty lines left out."""
     try:
         with file.open("rb") as stream:
             data = stream.read(MAX_CSV_BYTES + 1)
         if len(data) > MAX_CSV_BYTES:
-            raise _wrong(file, 1, f"larger than {MAX_CSV_BYTES:,} bytes")
+            raise wrong(file, 1, f"larger than {MAX_CSV_BYTES:,} bytes")
         reader = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""))
         for cells in reader:
             if any(cell.strip() for cell in cells):
                 yield reader.line_num, [cell.strip() for cell in cells]
     except UnicodeDecodeError as error:
-        raise _wrong(file, data[: error.start].count(b"\n") + 1, "not UTF-8 text") from None
+        raise wrong(file, data[: error.start].count(b"\n") + 1, "not UTF-8 text") from None
     except csv.Error as error:
-        raise _wrong(file, reader.line_num, f"not CSV ({error})") from None
+        raise wrong(file, reader.line_num, f"not CSV ({error})") from None
 
 
-def _wrong(file: Path, line: int, message: str) -> ScenarioError:
+def wrong(file: Path, line: int, message: str) -> ScenarioError:
     return ScenarioError([Problem(Mark(str(file), line, 1), "", message)])
 
 
@@ -135,9 +135,9 @@ def _price(text: str, file: Path, line: int) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise _wrong(file, line, f"a price must be a number {got(text)}") from None
+        raise wrong(file, line, f"a price must be a number {got(text)}") from None
     if not 0 <= value < math.inf:
-        raise _wrong(file, line, f"a price must be finite and not negative {got(text)}")
+        raise wrong(file, line, f"a price must be finite and not negative {got(text)}")
     return value
 
 
@@ -153,16 +153,16 @@ def _vms(node: Node) -> Vms | None:
 
 def _instances(file: Path, told: Vms, mentioned: set[str], at: Node, key: str) -> Node:
     """Rows of a `vms.csv` as rows of our own, with their lines."""
-    lines = _rows(file)
+    lines = csv_rows(file)
     line, head = next(lines, (1, []))
     missing = [name for name in COLUMNS if name not in head]
     if missing:
-        raise _wrong(file, line, f"no column {', '.join(missing)}: not a vms.csv of SkyPilot")
+        raise wrong(file, line, f"no column {', '.join(missing)}: not a vms.csv of SkyPilot")
     found: Map = {}
     regions: set[str] = set()
     for line, cells in lines:
         if len(cells) != len(head):
-            raise _wrong(file, line, f"{len(cells)} cells under {len(head)} columns")
+            raise wrong(file, line, f"{len(cells)} cells under {len(head)} columns")
         row = dict(zip(head, cells, strict=True))
         regions.add(row["Region"])
         name = row["InstanceType"]
@@ -190,9 +190,9 @@ def _instance(row: dict[str, str], told: Vms, file: Path, line: int) -> dict[str
     try:
         gpus = float(count or 0)
     except ValueError:
-        raise _wrong(file, line, f"AcceleratorCount must be a number {got(count)}") from None
+        raise wrong(file, line, f"AcceleratorCount must be a number {got(count)}") from None
     if not device or not gpus >= 1 or gpus != int(min(gpus, 1e6)):
-        raise _wrong(file, line, f"{name} has no whole accelerator {got(f'{count} {device}')}")
+        raise wrong(file, line, f"{name} has no whole accelerator {got(f'{count} {device}')}")
     return {
         "cloud": told.cloud,
         "region": told.region,
@@ -218,7 +218,7 @@ def _with_series(map_: Map, folder: Path, key: str) -> None:
             continue
         if not isinstance(series.value, str):
             continue
-        mean, seen, last = _mean_price(_path(series, folder, f"{key}.instances.{name}.spot_series"))
+        mean, seen, last = _mean_price(named(series, folder, f"{key}.instances.{name}.spot_series"))
         del row.value["spot_series"]
         row.value["spot_usd_per_h"] = node_of(mean, series.at)
         row.value["spot_seen_usd_per_h"] = node_of(list(seen), series.at)
@@ -234,18 +234,18 @@ def _mean_price(file: Path) -> tuple[float, tuple[float, float], float]:
     any order: the cloud's own histories start with the newest.
     """
     found: list[tuple[float, float]] = []
-    for line, cells in _rows(file):
+    for line, cells in csv_rows(file):
         if len(cells) != 2:
-            raise _wrong(file, line, f"must be time,price (got {len(cells)} cells)")
+            raise wrong(file, line, f"must be time,price (got {len(cells)} cells)")
         t_s = _time(cells[0])
         if t_s is None and not found and line == 1:
             continue  # a head
         if t_s is None:
             message = f"a time must be seconds or like 2026-07-20T12:00:00Z {got(cells[0])}"
-            raise _wrong(file, line, message)
+            raise wrong(file, line, message)
         found.append((t_s, _price(cells[1], file, line)))
     if not found:
-        raise _wrong(file, 1, "no prices in it")
+        raise wrong(file, 1, "no prices in it")
     found.sort(key=lambda pair: pair[0])
     prices = [price for _, price in found]
     last_s = found[-1][0]

@@ -60,8 +60,8 @@ def test_hop_bytes_are_those_of_each_replica() -> None:
     sizes = timed_sizes(found)
     tokens = sizes.tokens
     assert sizes.hop_bytes == tokens * 2 * 64  # the replicas that send most set the pace
-    assert sizes.both_ways_bytes == (tokens * 256, tokens * (16 + 2 + 16), tokens * 256)
-    assert sizes.both_ways([1, 2]) == tokens * (34 + 256)
+    dense, weak = (tokens * 128, tokens * 128), (tokens * 18, tokens * 16)
+    assert sizes.ways_bytes == (dense, weak, dense)
     all_weak = timed_sizes(scenario("method: {boundary: {codec: shared}}"))
     assert all_weak.hop_bytes == all_weak.tokens * 18
 

@@ -146,6 +146,32 @@ def pools(draw: Any, slots: int, lawful: bool) -> dict[str, Pool]:
 
 
 @st.composite
+def wired(draw: Any, pools: dict[str, Pool]) -> tuple[Network, dict[str, Pool]]:
+    """Every way to exchange; links alike, through lines of their own, or between two regions."""
+    prices = {"usd_per_gb": draw(st.floats(0.0, 1.0))}
+    told = network(
+        hop_mbps=draw(st.sampled_from([8.0, 64.0, 1000.0])),
+        latency_ms=draw(st.sampled_from([0.0, 30.0])),
+        **prices,
+    ).model_dump()
+    via = draw(st.sampled_from(["store", "store", "ring", "allgather"]))
+    if via != "store":
+        told["replicas"] = {"via": via, "bandwidth_mbps": 16.0, "latency_ms": 5.0, **prices}
+    lines = st.sampled_from([{}, {}, {"up_mbps": 4.0}, {"up_mbps": 2.0, "down_mbps": 20.0}])
+    changes: dict[str, dict[str, Any]] = {name: draw(lines) for name in pools}
+    if draw(st.booleans()):
+        told["regions"] = {
+            "links": {"x": {"y": {"rtt_ms": 100.0}}, "y": {"x": {"mbps": 30.0, "usd_per_gb": 0.5}}},
+            "usd_per_gb": {"same_zone": 0.0, "cross_region": 1.0},
+        }
+        told["store"]["region"] = draw(st.sampled_from([None, "x"]))
+        for name in pools:
+            changes[name] = {**changes[name], "region": "x" if name == "a" else "y"}
+    placed = {name: pool.model_copy(update=changes[name]) for name, pool in pools.items()}
+    return Network.model_validate(told), placed
+
+
+@st.composite
 def scripted(draw: Any, replicas: int, stages: int) -> dict[str, Any]:
     """Outages in seconds and in steps; overlapping ones too."""
     script: dict[str, Any] = {}
@@ -210,7 +236,7 @@ def cases(draw: Any, kinds: tuple[str, ...] = ("none", "per", "script", "pools")
     nbytes = st.lists(st.integers(0, 3_000_000), min_size=stages, max_size=stages)
     m = draw(st.sampled_from([1, 1, 2, 4]))
     policy = draw(st.sampled_from(POLICIES))
-    workers = draw(pools(replicas * stages, kind == "pools"))
+    links, workers = draw(wired(draw(pools(replicas * stages, kind == "pools"))))
     return Case(
         replicas=replicas,
         stages=stages,
@@ -223,16 +249,13 @@ def cases(draw: Any, kinds: tuple[str, ...] = ("none", "per", "script", "pools")
             "forward_s": tuple(draw(seconds)),
             "backward_s": tuple(draw(seconds)),
             "micro_batches": m,
+            "schedule": draw(st.sampled_from(["gpipe", "1f1b"])),
             "hop_bytes": draw(st.sampled_from([0, 100_000, 1_000_000])),
             "update_bytes": tuple(draw(nbytes)),
             "weights_bytes": tuple(draw(nbytes)),
             "state_bytes": tuple(draw(nbytes)),
         },
-        links=network(
-            hop_mbps=draw(st.sampled_from([8.0, 64.0, 1000.0])),
-            latency_ms=draw(st.sampled_from([0.0, 30.0])),
-            usd_per_gb=draw(st.floats(0.0, 1.0)),
-        ),
+        links=links,
         script=draw(scripted(replicas, stages)) if kind == "script" else None,
         outages=PoolOutages(kind="pools")
         if kind == "pools"

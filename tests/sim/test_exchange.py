@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,12 +14,19 @@ from hypothesis import strategies as st
 from sim.config import Network
 from sim.job import Job
 from sim.network import Link
-from sim.via import ByAllGather, ByRing
+from sim.via import ByAllGather, ByRing, ByStore, Members
 from tests.sim.worlds import IDLE, MB, SKIP, WAIT, Outage, gone, job, seconds, sizes
 
-NET = Link(0.001, 1.25e9, 0.0)  # 10 Gb/s, 1 ms
-EIGHT = np.ones((8, 1), dtype=np.bool_)
+NET = ((Link(0.001, 1.25e9, 0.0),),)  # 10 Gb/s, 1 ms
+NO_CAP = (math.inf,)
 PEERS = ["ring", "allgather"]
+
+
+def members(sends: list[bool], nbytes: int = MB, kinds: list[int] | None = None) -> Members:
+    """Of one stage; all are here."""
+    slots = np.array(sends)[:, None]
+    of = np.array(kinds or [0] * len(sends))[:, None]
+    return Members(slots, np.ones_like(slots), of, [nbytes])
 
 
 def peers(via: str, **store: float) -> Network:
@@ -39,29 +47,63 @@ def world(via: str, script: Mapping[str, Outage] | None = None, **more: Any) -> 
 
 
 def test_validation_17_ring_all_reduce() -> None:
-    ring = ByRing(NET)
-    assert ring.seconds(EIGHT, EIGHT, [10**9]).max() == pytest.approx(1.414)
-    assert ring.nbytes(EIGHT, EIGHT, [10**9]) == 8 * 2 * 7 / 8 * 10**9
+    ring, eight = ByRing(NET), members([True] * 8, nbytes=10**9)
+    assert ring.seconds(eight).max() == pytest.approx(1.414)
+    assert ring.billed(eight) == {0.0: 8 * 2 * 7 / 8 * 10**9}
 
 
 def test_validation_18_sparse_all_gather() -> None:
-    gather = ByAllGather(NET)
-    assert gather.seconds(EIGHT, EIGHT, [10 * MB]).max() == pytest.approx(0.063)
-    assert gather.nbytes(EIGHT, EIGHT, [10 * MB]) == 8 * 7 * 10 * MB
+    gather, eight = ByAllGather(NET, NO_CAP), members([True] * 8, nbytes=10 * MB)
+    assert gather.seconds(eight).max() == pytest.approx(0.063)
+    assert gather.billed(eight) == {0.0: 8 * 7 * 10 * MB}
 
 
 @given(st.integers(2, 6).flatmap(lambda n: st.lists(st.booleans(), min_size=n, max_size=n)))
 def test_fewer_senders_are_never_slower_and_a_lone_one_needs_nobody(mask: list[bool]) -> None:
     """Who is here and sends nothing still receives; a stage that nobody sends takes no time."""
-    sends = np.array(mask)[:, None]
-    here = np.ones_like(sends)
-    for way in (ByRing(NET), ByAllGather(NET)):
-        took_s = way.seconds(sends, here, [MB])
-        assert took_s.max() <= way.seconds(here, here, [MB]).max()
+    some, everybody = members(mask), members([True] * len(mask))
+    for way in (ByRing(NET), ByAllGather(NET, NO_CAP)):
+        took_s = way.seconds(some)
+        assert took_s.max() <= way.seconds(everybody).max()
         assert (took_s.max() > 0) == any(mask)
-        assert (way.nbytes(sends, here, [MB]) > 0) == any(mask)
-        alone = np.arange(len(mask))[:, None] == 0
-        assert not way.seconds(alone, alone, [MB]).any()
+        assert (way.billed(some).total() > 0) == any(mask)
+        assert not way.seconds(members([True])).any()
+
+
+SLOW = Link(0.5, 1e6, 3e-9)
+FAST = Link(0.0, 4e6, 1e-9)
+MIXED = ((FAST, SLOW), (FAST, FAST))  # kind 0 sends to kind 1 slowly
+TWO = [0, 1]
+
+
+def test_a_ring_goes_at_the_pace_of_its_slowest_link() -> None:
+    ring = ByRing(MIXED)
+    three = members([True] * 3, nbytes=3 * MB, kinds=[0, 0, 1])
+    assert ring.seconds(three).tolist() == [[4 * 1.5]] * 3
+    assert ring.billed(three) == {1e-9: 4 * MB * 2, 3e-9: 4 * MB}
+    back = members([True] * 3, nbytes=3 * MB, kinds=[1, 1, 1])
+    assert ring.seconds(back).tolist() == [[4 * 0.25]] * 3
+
+
+def test_an_all_gather_takes_each_update_over_its_own_link() -> None:
+    three = members([True] * 3, nbytes=4 * MB, kinds=[0, 0, 1])
+    gather = ByAllGather(MIXED, (math.inf, math.inf))
+    assert gather.seconds(three).tolist() == [[1.0 + 1.0], [1.0 + 1.0], [4.5 + 4.5]]
+    assert gather.billed(three) == {1e-9: 4 * 4 * MB, 3e-9: 2 * 4 * MB}
+
+
+def test_a_sender_gives_its_update_to_all_through_one_nic() -> None:
+    """Worker 2 sends 1 MB/s in all, so its two copies of 4 MB take 8 s, whoever gets them."""
+    three = members([True] * 3, nbytes=4 * MB, kinds=[0, 0, 1])
+    gather = ByAllGather(MIXED, (math.inf, 1e6))
+    assert gather.seconds(three).tolist() == [[8.0], [8.0], [9.0]]
+
+
+def test_an_exchange_by_store_takes_each_workers_own_link() -> None:
+    store = ByStore((FAST, SLOW), (FAST, SLOW))
+    two = members([True, True], nbytes=4 * MB, kinds=TWO)
+    assert store.seconds(two).tolist() == [[1.0], [4.5]]
+    assert [store.upload_s(4 * MB, kind) for kind in TWO] == [1.0, 4.5]
 
 
 @pytest.mark.parametrize("via", PEERS)

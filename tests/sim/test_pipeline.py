@@ -160,7 +160,7 @@ def test_a_step_takes_at_least_what_its_busiest_stage_computes(case: dict[str, A
 
 
 def test_skipping_a_stage_shortens_the_step_and_saves_a_hop() -> None:
-    times = StepTimes(sizes(4, micro_batches=8, hop_bytes=800), Link(0.01, 1000.0, 0.0))
+    times = StepTimes(sizes(4, micro_batches=8, hop_bytes=800), ((Link(0.01, 1000.0, 0.0),),))
     whole, skipped = times.of((True,) * 4), times.of((True, False, True, True))
     # a link takes 0.1 s a micro-batch, less than a stage's 0.5 s
     assert whole == pytest.approx((11 + 6 * 0.11, 11))
@@ -169,7 +169,7 @@ def test_skipping_a_stage_shortens_the_step_and_saves_a_hop() -> None:
 
 
 def test_what_is_computed_again_keeps_a_slot_busy() -> None:
-    times = StepTimes(sizes(2, micro_batches=8, recompute_s=(0.5, 0.5)), Link(0.0, 1.0, 0.0))
+    times = StepTimes(sizes(2, micro_batches=8, recompute_s=(0.5, 0.5)), ((Link(0.0, 1.0, 0.0),),))
     assert times.of((True, True))[1] == 8 * 1.5 + 1.0
     assert times.compute_s().tolist() == [12.0] * 2
     assert times.split((True, True)) == [[12.0] * 2, [0.0] * 2, [1.0] * 2]

@@ -16,6 +16,7 @@ import sim.news
 from sim.config import HOUR_S, Pool
 from sim.job import Job
 from sim.ledger import Ledger
+from sim.networks import Network, Peers, Ring
 from sim.records import CLASSES, TIMELINE_STATES, GlobalStep
 from sim.replicas import Replicas
 from sim.roster import Roster
@@ -86,8 +87,25 @@ def check_sums(step: GlobalStep, a_job: Job) -> None:
     assert step.compute_s.sum() == near(step.slot_s["compute"])
     prices = {name: pool.usd_per_h / HOUR_S for name, pool in config.pools.items()}
     assert step.usd["compute"] == near(sum(step.node_s[name] * prices[name] for name in prices))
-    stored = sum(step.nbytes[key] for key in ("sync", "lost_sync", "restore", "snapshot"))
-    assert step.usd["egress"] == near(stored * config.network.store.usd_per_gb / 1e9)
+    check_egress(step, config.network)
+
+
+def check_egress(step: GlobalStep, network: Network) -> None:
+    """Bytes x price of their link class; between regions the price is one of a few."""
+    store, nbytes = network.store.usd_per_gb, step.nbytes
+    by_store = nbytes["lost_sync"] + nbytes["restore"] + nbytes["snapshot"]
+    hops, peers = nbytes["boundary"] + nbytes["lost_boundary"], 0
+    if isinstance(network.replicas, Peers):
+        assert nbytes["lost_sync"] == 0, "what was not uploaded was not sent"
+        peers = nbytes["sync"]
+    else:
+        by_store += nbytes["sync"]
+    rest = step.usd["egress"] - by_store * store / 1e9
+    if network.regions is None:
+        peer_price = network.replicas.usd_per_gb if isinstance(network.replicas, Peers) else 0.0
+        assert rest == near((hops * network.stages.usd_per_gb + peers * peer_price) / 1e9)
+    else:
+        assert -1e-12 <= rest <= (hops + peers) / 1e9 + 1e-9
 
 
 def check_traffic(step: GlobalStep, a_job: Job) -> None:
@@ -100,6 +118,8 @@ def check_traffic(step: GlobalStep, a_job: Job) -> None:
     assert step.nbytes["boundary"] == 2 * sizes.hop_bytes * crossings.total()
     sent = step.sends.sum(axis=0)
     most = step.sends.sum() + (sent * step.steps.shape[0] - sent).sum()
+    if isinstance(a_job.config.network.replicas, Ring):
+        most = 2 * (step.steps.shape[0] - 1) * step.steps.shape[1]
     assert step.nbytes["sync"] <= most * max(sizes.update_bytes)
     assert min(step.nbytes.values()) >= 0
 
@@ -122,8 +142,9 @@ def check_timeline(a_job: Job, steps: list[GlobalStep]) -> None:
             if state == "provision":
                 assert end_s - start_s <= pool.provision_s + 1e-6
             if state == "restore":
-                longest_s = max(a_job.terms.restore(s, is_left)[1] for is_left in (False, True))
-                assert end_s - start_s <= longest_s + 1e-6
+                kind = a_job.roster.workers[worker].kind
+                of_both = [a_job.terms.restore(s, kind, is_left) for is_left in (False, True)]
+                assert end_s - start_s <= max(seconds for _, seconds in of_both) + 1e-6
         assert now == wall_s
     for state in ("vacant", "provision", "restore", "lost"):
         assert booked[state] == near(sum(step.slot_s[state] for step in steps))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.config import StageNetwork
 from sim.job import Job
+from sim.networks import StageNetwork
 from sim.news import StalledError
 from sim.records import GlobalStep
 from tests.sim.reference import Reference, Round, World
