@@ -12,7 +12,8 @@ class Heirs:
     """A spare loads the whole state of a slot beside the round, and sits there from a boundary on.
 
     Args:
-        transfer: (stage, kinds of two workers) -> (bytes, seconds) of a slot's whole state from worker to worker.
+        transfer: (stage, kinds of two workers) -> (bytes, seconds) of a slot's whole state from
+            the one to the other.
     """
 
     def __init__(
