@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scenarios.load import ScenarioError, dump, load
+from scenarios.outlook import MOST_SIMULATED, look_ahead
 from scenarios.preview import in_words, scenario_numbers
 from scenarios.problems import ScenarioError as Wrong
 from scenarios.regions import links_of
@@ -38,6 +39,11 @@ def scenario(table: str, text: str = FILE, *overrides: str) -> Scenario:
     return load("s.yaml", overrides).scenario
 
 
+def told(found: Scenario) -> list[str]:
+    ahead = look_ahead(found, MOST_SIMULATED)
+    return in_words("run", scenario_numbers(found, ahead, TODAY))
+
+
 def test_a_resolved_scenario_holds_the_links_and_needs_the_file_no_more() -> None:
     found = scenario(HEAD + "us,eu,103,,0.02\neu,asia,253,76,\n")
     regions = found.network.regions
@@ -59,10 +65,10 @@ def test_links_of_the_scenario_win_over_the_file() -> None:
 
 def test_links_that_tcp_and_nics_make_are_told() -> None:
     found = scenario(HEAD + "us,eu,103,,0.02\n", FILE, "network.regions.streams=4", "train=null")
-    lines = in_words("run", scenario_numbers(found, TODAY))
+    lines = told(found)
     assert "  link               u -> e: 835 Mb/s, 51.5 ms, $0.02/GB" in lines
     plain = scenario(HEAD, "name: s\ntrain: null\n")
-    assert "->" not in "".join(in_words("run", scenario_numbers(plain, TODAY)))
+    assert "->" not in "".join(told(plain))
 
 
 @pytest.mark.parametrize(
