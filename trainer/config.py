@@ -181,6 +181,11 @@ class Train(Strict):
         return shape(self.model).model_copy(update={"vocab": self.data.vocab})
 
 
+OUTER_LR = {"mean_senders": 0.7, "mean_present": 3.0, "mean_all": 3.0}
+"""Rate of SparseLoCo by `aggregate`, where a scenario leaves it out: the best of those tried, see
+docs/log.md. The rules differ in step size by up to the number of replicas."""
+
+
 class SparseLoCo(Strict):
     """Chunked top-k of the pseudo-gradient with error feedback (arXiv 2508.15706)."""
 
@@ -189,14 +194,27 @@ class SparseLoCo(Strict):
     bits: Literal[2, 32] = Field(2, description="Bits of a kept value: 2 quantises.")
     error_feedback: float = Field(0.95, ge=0, le=1, description="Beta: decay of what is held back.")
     aggregate: Literal["mean_present", "mean_senders", "mean_all"] = Field(
-        "mean_present",
-        description="Divide by the senders of the stage, by those of each coordinate, or by all "
-        "replicas.",
+        "mean_senders",
+        description="Divide each coordinate by its senders, or all by the senders of the stage, or "
+        "by all replicas.",
     )
     clip_to_median: bool = Field(
         False, description="Scale a sender's tensor down to the median norm of its senders."
     )
-    lr: float = Field(3.0, gt=0, description="Outer learning rate alpha.")
+    lr: float = Field(
+        OUTER_LR["mean_senders"],
+        gt=0,
+        description="Outer learning rate alpha; left out: 0.7 with mean_senders, else 3.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lr_of_the_rule(cls, given: Any) -> Any:
+        """Where `lr` is left out, it goes with the rule."""
+        if not isinstance(given, dict) or "lr" in given:
+            return given
+        rate = OUTER_LR.get(str(given.get("aggregate")))
+        return given if rate is None else {**given, "lr": rate}
 
 
 class DiLoCo(Strict):
