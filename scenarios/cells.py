@@ -143,7 +143,9 @@ class _Axes:
     parameters: dict[str, list[Node]]
     parameters_at: Mark
     controls: dict[str, Node]
+    listed_seeds: list[Node]
     seeds: int
+    """How many a point may come to."""
 
     @staticmethod
     def of(sweep: Node | None) -> _Axes:
@@ -162,7 +164,9 @@ class _Axes:
         seeds = seeds.get("max", 10) if isinstance(seeds, dict) else seeds
         seeds = len(seeds) if isinstance(seeds, list) else seeds
         count = seeds if isinstance(seeds, int) and seeds > 0 else 1
-        return _Axes(maps("arms"), lists, at or Mark(""), maps("controls"), count)
+        listed = blocks["seeds"].value if "seeds" in blocks else []
+        named = listed if isinstance(listed, list) else []
+        return _Axes(maps("arms"), lists, at or Mark(""), maps("controls"), named, count)
 
     @property
     def count(self) -> int:
@@ -191,17 +195,21 @@ class _Axes:
     def problems(self) -> Iterator[Problem]:
         """Values that are there twice, names that are taken."""
         for key, values in self.parameters.items():
-            seen: list[Any] = []
-            for value in values:
-                plain = value.plain()
-                if any(plain == other and type(plain) is type(other) for other in seen):
-                    text = f"is there twice {got(plain)}"
-                    yield Problem(value.at, f"sweep.parameters.{key}", text)
-                seen.append(plain)
+            yield from _twice(f"sweep.parameters.{key}", values)
+        yield from _twice("sweep.seeds", self.listed_seeds)
         for name, control in self.controls.items():
             if name in self.arms or name in (NO_FAILURE, SINGLE):
                 text = "is the name of an arm or of the no-failure run; choose another"
                 yield Problem(control.key_at or control.at, f"sweep.controls.{name}", text)
+
+
+def _twice(key: str, values: Sequence[Node]) -> Iterator[Problem]:
+    seen: list[Any] = []
+    for value in values:
+        plain = value.plain()
+        if any(plain == other and type(plain) is type(other) for other in seen):
+            yield Problem(value.at, key, f"is there twice {got(plain)}")
+        seen.append(plain)
 
 
 # --- no-failure runs and controls -------------------------------------------------------------
