@@ -64,7 +64,7 @@ def test_what_training_depends_on_counts(small: Small, change: str) -> None:
         "outages={kind: per_global_step, probability: 0.5}",
         "train.inner.weight_decay=0.1",
         "train.on_return={adam: zero}",
-        "method.outer={name: sparseloco, density: 0.03125}",
+        "method.outer={name: sparseloco, density: 0.03125, lr: 0.7}",
     ],
 )
 def test_clock_money_and_defaults_said_aloud_do_not(small: Small, change: str) -> None:
