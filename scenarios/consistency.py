@@ -11,7 +11,15 @@ from scenarios.catalogue import find, regimes
 from scenarios.catalogue.prices import devices, machines, unknown, wrong_with
 from scenarios.consistency_network import network_problems
 from scenarios.fits import fullest_stage
-from sim.config import LAW_KEYS, LOSS_KEYS, PerGlobalStep, Pool, PoolOutages, Script
+from sim.config import (
+    LAW_KEYS,
+    LOSS_KEYS,
+    PerGlobalStep,
+    Pool,
+    PoolOutages,
+    Script,
+    TraceOutages,
+)
 from sim.durations import law
 from sim.placement import Placement
 from sim.strikes import allowed_stages
@@ -54,13 +62,13 @@ def inconsistencies(scenario: Scenario) -> Iterator[Problem]:
             yield ("outages", "stages"), str(error)
     if isinstance(outages, Script):
         yield from _script(scenario, outages)
-        keys = scenario.recovery.checkpoint
-        if keys is not None and keys.needs_rate:
-            yield (
-                ("recovery", "checkpoint", "every_global_steps"),
-                "needs to know how often slots are lost, which a script does not tell: give a "
-                f"number, or never (got {keys.every_global_steps!r})",
-            )
+    keys = scenario.recovery.checkpoint
+    if isinstance(outages, Script | TraceOutages) and keys is not None and keys.needs_rate:
+        yield (
+            ("recovery", "checkpoint", "every_global_steps"),
+            f"needs to know how often slots are lost, which a {outages.kind} does not tell: give a "
+            f"number, or never (got {keys.every_global_steps!r})",
+        )
     for arm in (scenario.sweep.arms or ()) if scenario.sweep is not None else ():
         if arm == NO_FAILURE:
             yield ("sweep", "arms", arm), "is the name of the no-failure run; choose another"

@@ -35,10 +35,20 @@ class Outlook:
     """Why the job can never go on; empty if it can."""
 
 
+def start_of(scenario: Scenario, steps: int) -> Scenario:
+    """A run's first global steps, with the checkpoint interval of the whole run."""
+    start = scenario.model_copy(update={"global_steps": steps})
+    if steps == scenario.global_steps or scenario.recovery.checkpoint is None:
+        return start
+    whole = Job(job_config(scenario)).checkpoints
+    assert whole is not None, "resolved where there are keys for it"
+    return start.model_copy(update={"recovery": scenario.recovery.storing_every(whole.every)})
+
+
 def look_ahead(scenario: Scenario, most: int | None = None) -> Outlook:
     """Simulate a scenario, or its first `most` global steps scaled to its length."""
     steps = min(scenario.global_steps, most or scenario.global_steps)
-    job = Job(job_config(scenario.model_copy(update={"global_steps": steps})))
+    job = Job(job_config(start_of(scenario, steps)))
     degraded, usd, end_s, directives, healthy, done, stalled = 0, 0.0, 0.0, "", 0, 0, ""
     try:
         for g in global_steps(job, scenario.stop):

@@ -143,8 +143,8 @@ def in_words(cell: str, n: dict[str, Any]) -> list[str]:
         lines.append(f"  device memory      {n['device_memory']}")
     if n["checkpoint"] is not None:
         lines.append(
-            f"  checkpoint         every {n['checkpoint']['every_global_steps']} global steps, "
-            f"{n['checkpoint']['cost_s']:.4g} s each"
+            f"  checkpoint         every {n['checkpoint']['every_global_steps']} global steps "
+            f"({n['checkpoint']['rule']}), {n['checkpoint']['cost_s']:.4g} s each"
         )
     for link in n["links"]:
         mbps = f"{link['mbps']:,.0f}" if link["mbps"] >= 100 else f"{link['mbps']:.3g}"

@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from scenarios import validation_links, validation_rows, validation_stragglers
+from scenarios import (
+    validation_links,
+    validation_restart,
+    validation_rows,
+    validation_stragglers,
+)
 from scenarios.bench import Bench, Check
 
-ROWS = (*validation_rows.ROWS, *validation_links.ROWS, *validation_stragglers.ROWS)
+ROWS = (
+    *validation_rows.ROWS,
+    *validation_restart.ROWS,
+    *validation_links.ROWS,
+    *validation_stragglers.ROWS,
+)
 HEAD = ("row", "result", "scenario", "formula", "engine", "tolerance", "from", "verdict")
 PAGE = """# The engine against formulas
 

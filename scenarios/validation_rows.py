@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from scenarios.bench import EXACT, SIGMAS, Bench, Check, Played, ks, ks_gap
+from scenarios.cells import SINGLE
 from scenarios.derive import job_config
 from sim import theory
 from sim.config import GB, HOUR_S, PerGlobalStep
@@ -55,7 +56,7 @@ def row_01(bench: Bench) -> Iterator[Check]:
 def row_02_to_04(bench: Bench) -> Iterator[Check]:
     """Sixteen workers, 10 h up, 2 h away: how many are down, and Little's law."""
     for row, name, arm, at_once in (
-        ("2", "repair", "", 16),
+        ("2", "repair", SINGLE, 16),
         ("3", "repair_few", "four", 4),
         ("3", "repair_few", "two", 2),
     ):
@@ -133,17 +134,6 @@ def row_08(bench: Bench) -> Iterator[Check]:
         yield ks("8", f"first of 16 losses, {arm}", "first", ks_gap(first_h, cdf), seeds)
 
 
-def row_12(bench: Bench) -> Iterator[Check]:
-    """Expected hours of a round that starts anew after each loss: (M + R)(e^(W/M) - 1)."""
-    run = bench.play("again")
-    mean_h, detect_h, round_h = 4.0, 1 / 3, 2.0
-    took_h = np.array([step.end_s - step.start_s for step in run.steps]) / HOUR_S
-    sigma = took_h.std(ddof=1) / math.sqrt(len(took_h))
-    target = (mean_h + detect_h) * math.expm1(round_h / mean_h)
-    what, because = "hours of a round of 2 h under `wait`", "3.5 sigma, from the rounds"
-    yield Check("12", what, "again", target, float(took_h.mean()), float(SIGMAS * sigma), because)
-
-
 def row_21(bench: Bench) -> Iterator[Check]:
     """A common shock at rate z that takes a share q, beside a worker's own rate l."""
     run = bench.play("shocks")
@@ -198,7 +188,6 @@ ROWS: tuple[Callable[[Bench], Iterator[Check]], ...] = (
     row_05,
     row_07,
     row_08,
-    row_12,
     row_21,
     row_23,
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sim.config import HOUR_S, Outages, PerGlobalStep, PoolOutages
 from sim.fate import mean_up_s
+from sim.interval_search import Work
 from sim.recovery import CheckpointKeys
 from sim.roster import Roster
 from sim.terms import Terms
@@ -23,24 +25,37 @@ class Checkpoints:
     """Seconds that the job stands still for one."""
     mean_between_s: float
     """M: expected seconds of work between losses of any slot; infinite where none are expected."""
+    rule: str
+    """Where the interval comes from: given, young, daly, auto or never."""
 
-    def told(self) -> dict[str, float | None]:
+    def told(self) -> dict[str, float | str | None]:
         """For a person and a file."""
         mean_s = self.mean_between_s
         return {
+            "rule": self.rule,
             "every_global_steps": self.every,
             "cost_s": self.cost_s,
             "mean_between_losses_s": mean_s if math.isfinite(mean_s) else None,
         }
 
 
+Search = Callable[[Work, int, float], int]
+"""(work, an interval that is near, M) -> rounds between checkpoints."""
+
+
 def resolve(
-    keys: CheckpointKeys, outages: Outages, roster: Roster, terms: Terms, global_steps: int
+    keys: CheckpointKeys,
+    outages: Outages,
+    roster: Roster,
+    terms: Terms,
+    global_steps: int,
+    search: Search,
 ) -> Checkpoints:
     """The interval in whole rounds, at least one, and the cost.
 
     Args:
         roster: at the start of the run, when every slot has its worker.
+        search: what `auto` does.
     """
     round_s = terms.healthy_round_s(roster.kinds)
     cost_s = keys.cost_s
@@ -48,17 +63,23 @@ def resolve(
         ups = [terms.links.up[kind] for kind in set(roster.kinds.flat)]
         cost_s = max(up.seconds(nbytes) for up in ups for nbytes in terms.sizes.state_bytes)
     mean_s = mean_between_losses_s(outages, roster, round_s)
-    given = keys.every_global_steps
-    if isinstance(given, int):
-        return Checkpoints(given, cost_s, mean_s)
+
+    def rounds(work_s: float) -> int:
+        return global_steps if math.isinf(work_s) else max(1, round(work_s / round_s))
+
+    rule = keys.every_global_steps
+    if isinstance(rule, int):
+        return Checkpoints(rule, cost_s, mean_s, "given")
     if keys.every_h is not None:
-        work_s = keys.every_h * HOUR_S
-    elif given == "never" or math.isinf(mean_s):
-        work_s = math.inf
-    else:
-        work_s = (young_interval if given == "young" else daly_interval)(cost_s, mean_s)
-    every = global_steps if math.isinf(work_s) else max(1, round(work_s / round_s))
-    return Checkpoints(every, cost_s, mean_s)
+        return Checkpoints(rounds(keys.every_h * HOUR_S), cost_s, mean_s, "given")
+    if rule == "never" or math.isinf(mean_s):
+        return Checkpoints(global_steps, cost_s, mean_s, rule)
+    if rule == "young":
+        return Checkpoints(rounds(young_interval(cost_s, mean_s)), cost_s, mean_s, rule)
+    every = rounds(daly_interval(cost_s, mean_s))
+    if rule == "auto":
+        every = search(Work(global_steps, round_s, cost_s), every, mean_s)
+    return Checkpoints(every, cost_s, mean_s, rule)
 
 
 def mean_between_losses_s(outages: Outages, roster: Roster, round_s: float) -> float:

@@ -18,6 +18,7 @@ from sim.checkpoints import Checkpoints, resolve
 from sim.clock import Bell, Clock, Process
 from sim.config import Cluster, Network, Outages, PerGlobalStep, Pool, PoolOutages, Script
 from sim.exchange import Exchange
+from sim.interval_search import searcher
 from sim.ledger import Ledger
 from sim.network import links
 from sim.news import News
@@ -76,22 +77,15 @@ class Job:
             pools=config.pools,
             quorum=config.cluster.quorum,
         )
-        self.roster = Roster(
-            config.cluster,
-            config.pools,
-            self.terms.restore,
-            self._pace,
-            self.links.kinds,
-            self.terms.unlike,
-            self.terms.transfer if config.recovery.hand_over else None,
-        )
+        self.roster = self._seats()
         self.healthy_s = self.terms.healthy_round_s(self.roster.kinds)
         self.ledger = Ledger(self.terms, self.roster)
         self.timeline = self.ledger.timeline
         keys, steps = config.recovery.checkpoint, config.global_steps
         self.checkpoints: Checkpoints | None = None
         if keys is not None:
-            self.checkpoints = resolve(keys, config.outages, self.roster, self.terms, steps)
+            search = searcher(config.outages, config.cluster, config.pools, self.terms, self._seats)
+            self.checkpoints = resolve(keys, config.outages, self.roster, self.terms, steps, search)
         self.index = 0
         self.start_s = 0.0
         self._before_s = -NEVER_S
@@ -134,6 +128,19 @@ class Job:
         """Every outage up to now, by its start."""
         return sorted(
             self.roster.spells + self.roster.open_spells(), key=lambda x: (x.gone_s, x.worker)
+        )
+
+    def _seats(self) -> Roster:
+        """Slots and workers at the start."""
+        config = self.config
+        return Roster(
+            config.cluster,
+            config.pools,
+            self.terms.restore,
+            self._pace,
+            self.links.kinds,
+            self.terms.unlike,
+            self.terms.transfer if config.recovery.hand_over else None,
         )
 
     def _pace(self, pool: str, index: int) -> WorkerPace | None:

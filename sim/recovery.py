@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from sim.policies import Action, Idle, Policy, Restart, Skip, Wait
+from sim.policies import Idle, Policy, Restart, Skip, Wait
 from sim.strict import Strict
 
 PolicyName = Literal["skip", "idle", "wait", "restart"]
@@ -59,7 +59,7 @@ class WaitWithin(Strict):
 
 Entry = PolicyName | SkipWithin | WaitWithin
 
-Rule = Literal["young", "daly", "never"]
+Rule = Literal["young", "daly", "auto", "never"]
 
 
 class CheckpointKeys(Strict):
@@ -68,7 +68,7 @@ class CheckpointKeys(Strict):
     every_global_steps: Annotated[int, Field(ge=1)] | Rule = Field(
         "daly",
         description="Rounds between checkpoints. young, daly: by formula, from the mean time "
-        "between losses; never.",
+        "between losses; auto: the least time in simulations; never.",
     )
     every_h: Annotated[float, Field(gt=0)] | None = Field(
         None, description="Hours of work between checkpoints instead, to the nearest round."
@@ -118,6 +118,8 @@ class Recovery(Strict):
         policies, names = self.policies(), self.names
         if "restart" in names and len(names) > 1:
             raise ValueError("restart stands alone: it rolls the whole job back")
+        if "restart" in names and self.hand_over:
+            raise ValueError("hand_over does nothing under restart: all slots load the checkpoint")
         pairs = zip(names, policies, strict=True)
         always = [name for name, policy in pairs if policy.settles(is_end=True)]
         if not always:
@@ -143,7 +145,9 @@ class Recovery(Strict):
         """The policies in order."""
         return tuple(UNLIMITED[e] if isinstance(e, str) else e.policy() for e in self.policy)
 
-    @property
-    def rolls_back(self) -> bool:
-        """Whether the whole job rolls back."""
-        return self.policies()[0].action is Action.RESTART
+    def storing_every(self, global_steps: int) -> Recovery:
+        """The same with another interval between checkpoints."""
+        assert self.checkpoint is not None, "only a job that rolls back stores its state"
+        interval = {"every_global_steps": global_steps, "every_h": None}
+        keys = self.checkpoint.model_copy(update=interval)
+        return self.model_copy(update={"checkpoint": keys})

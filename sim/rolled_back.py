@@ -21,6 +21,7 @@ from sim.replicas import Replicas
 from sim.roster import Roster
 from sim.terms import Terms
 from sim.undone import Undone
+from sim.whole import Whole
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,9 @@ class Lap:
 
 @dataclass(eq=False)
 class RolledBack:
-    """All slots train, or none does.
+    """All slots train, or none does; after a loss they go on from the last checkpoint.
 
-    A loss stops the job when it is known. Slots that are still there load the last checkpoint
-    then, vacant ones are filled and load it; when all are ready the job goes on from it. Between
-    checkpoints rounds are kept back; a checkpoint, or the end of the run, makes them final. A
-    removal that was announced is a loss that is known at once.
+    Between checkpoints rounds are kept back; a checkpoint, or the end of the run, makes them final.
     """
 
     checkpoints: Checkpoints
@@ -60,6 +58,7 @@ class RolledBack:
     """What workers cost in rounds that were undone."""
 
     def __post_init__(self) -> None:
+        self._whole = Whole(self.terms, self.roster, self.news)
         self._undone = Undone.nothing(self.terms.stages)
         self._joins = np.zeros((self.terms.replicas, self.terms.stages), dtype=np.int8)
         self._joins.flags.writeable = False
@@ -70,7 +69,8 @@ class RolledBack:
         while self._stored < self.global_steps:
             laps = yield from self._attempt()
             while laps is None:
-                yield from self._recover()
+                yield from self._whole.recover(self._reload, self._check_patience)
+                self._exchange = Exchange.of_all(self.terms, self.roster.kinds)
                 laps = yield from self._attempt()
             self._store(laps)
 
@@ -84,8 +84,8 @@ class RolledBack:
             is_stored = index == last and index + 1 < self.global_steps
             checkpoint_s = self.checkpoints.cost_s if is_stored else None
             exchange = self._exchange.at(self.replicas.release_s(), checkpoint_s)
-            is_whole = bool(self.roster.joined.all())  # nobody was struck as it began
-            if not is_whole or not (yield from self._until(exchange.end_s)):
+            is_whole = self._whole.is_now  # nobody was struck as it began
+            if not is_whole or not (yield from self._whole.lasts(exchange.end_s)):
                 self._undo(begun_s, laps, exchange)
                 return None
             laps.append(Lap(index, lap_s, exchange, self.roster.settle(exchange.end_s)))
@@ -101,45 +101,21 @@ class RolledBack:
         if is_new:
             self.news.tell(index)
 
-    def _until(self, end_s: float) -> Generator[simpy.Event, Any, bool]:
-        """Whether all slots last; a loss at the very end is the next one's (rule 12)."""
-        while self.news.env.now < end_s:
-            self.news.take_losses(is_training=False)
-            if not self.roster.joined.all():
-                return False
-            yield from self.news.bell.sleep(end_s)
-        return True
-
     def _undo(self, begun_s: float, laps: list[Lap], exchange: Exchange) -> None:
         """A slot has been lost now: what was done since the checkpoint is of no use."""
         now = self.news.env.now
-        places = (place for r in self.roster.odd for place in self.roster.row(r))
-        self._known_s = min(place.unseen_until_s for place in places if not place.joined)
-        self._undone.lose(begun_s, self._known_s)
+        self._undone.lose(begun_s, self._whole.known_s)
         self._undone.traffic(self.terms, self.replicas, exchange, now, len(laps))
         self._carried += [lap.settled for lap in laps]
 
-    def _recover(self) -> Process:
-        """Until all slots are ready. Ready slots come before the losses of an instant (rule 12)."""
-        news = self.news
-        news.is_watched = True
-        while news.env.now < self._known_s:
-            yield from news.bell.sleep(self._known_s)
-            if news.env.now < self._known_s:
-                news.take_losses(is_training=False)
+    def _reload(self, known_s: float) -> float:
+        """Who is there loads the checkpoint; the published regime returns at once (rule 9)."""
+        takes_time = self.news.strikes is None
         there, kinds = self.roster.joined, self.roster.kinds
-        reloads = news.strikes is None  # the published regime returns at once, bytes only (rule 9)
-        reloaded_s = self._undone.reload(self.terms, self._known_s, there, kinds, reloads)
-        while max(reloaded_s, self.roster.last_ready_s()) > news.env.now:
-            news.take_losses(is_training=False)
-            news.check_patience(self._stored, self._stored_s)
-            yield from news.bell.sleep(max(reloaded_s, self.roster.last_ready_s()))
-        news.is_watched = False
-        for r in sorted(self.roster.odd):
-            for place in self.roster.row(r):
-                if not place.joined:
-                    place.last = self.roster.join(place, news.env.now)
-        self._exchange = Exchange.of_all(self.terms, self.roster.kinds)
+        return self._undone.reload(self.terms, known_s, there, kinds, takes_time)
+
+    def _check_patience(self) -> None:
+        self.news.check_patience(self._stored, self._stored_s)
 
     def _store(self, laps: list[Lap]) -> None:
         """Nothing can undo these rounds any more."""

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.laws import Weibull
+
 
 def availability(up: float, outage: float) -> float:
     """Share of the time that a worker is up in the long run."""
@@ -136,8 +138,37 @@ def young_interval(cost: float, mean: float) -> float:
 
 
 def daly_interval(cost: float, mean: float) -> float:
-    """sqrt(2CM)(1 + x/3 + x^2/9) - C with x = sqrt(C/2M); M where C >= 2M (Daly 2006, eq. 37)."""
+    """sqrt(2CM)(1 + x/3 + x^2/9) - C with x = sqrt(C/2M); M where C >= 2M (Daly 2006)."""
     if cost >= 2 * mean:
         return mean
     x = math.sqrt(cost / (2 * mean))
     return math.sqrt(2 * cost * mean) * (1 + x / 3 + x**2 / 9) - cost
+
+
+def restart_time(work: float, cost: float, restart: float, mean: float) -> float:
+    """Expected time over work: M e^(R/M) (e^((tau + C)/M) - 1)/tau (Daly 2006).
+
+    Exponential failures that may strike work, checkpoint and restart alike.
+    """
+    return mean * math.exp(restart / mean) * math.expm1((work + cost) / mean) / work
+
+
+def restart_ettr(work: float, cost: float, restart: float, mean: float) -> float:
+    """First order in failures: (1 - (R + tau/2)/M)/(1 + C/tau) (after arXiv 2410.21680)."""
+    return (1 - (restart + work / 2) / mean) / (1 + cost / work)
+
+
+def without_checkpoints(work: float, mean: float) -> float:
+    """Expected time of work that starts anew after each failure: M (e^(W/M) - 1)."""
+    return mean * math.expm1(work / mean)
+
+
+def renewal_time(work: float, cost: float, restart: float, up: Weibull) -> float:
+    """Expected time over work of a lone slot whose lives have any law: renewal reward.
+
+    A life of length L stores floor(L/(tau + C)) segments, so that their mean number is the sum of
+    P(L > k (tau + C)).
+    """
+    segment = work + cost
+    lasting = [math.exp(-((k * segment / up.scale) ** up.shape)) for k in range(1, 2000)]
+    return (up.mean + restart) / (work * math.fsum(lasting))

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from scenarios import validation_links as links
+from scenarios import validation_restart as restart
 from scenarios import validation_rows as rows
 from scenarios.bench import Bench, Check
 from scenarios.validate import ROWS, checks
 from scenarios.validation_stragglers import row_19
-from sim import fate, pipeline, via
+from sim import checkpoints, fate, interval_search, pipeline, via
+from sim.exchange import Exchange
 from sim.pace import WorkerPace
 from sim.places import Worker
 from sim.roster import Roster
@@ -144,11 +146,36 @@ def free_uploads(patch: Patch) -> None:
     patch.setattr(via.ByStore, "upload_s", lambda self, nbytes, kind: 0.0)
 
 
+def free_checkpoints(patch: Patch) -> None:
+    """A checkpoint takes no time."""
+    at = Exchange.at
+    patch.setattr(Exchange, "at", lambda self, start_s, checkpoint_s=None: at(self, start_s))
+
+
+def first_order_only(patch: Patch) -> None:
+    """The terms of higher order are left out."""
+    patch.setattr(checkpoints, "daly_interval", checkpoints.young_interval)
+
+
+def auto_is_daly(patch: Patch) -> None:
+    """Nothing is searched."""
+    patch.setattr(interval_search, "best_interval", lambda most, near, expected_s: near)
+
+
+RESTARTS = (restart.row_12_wait, restart.row_10_spares)
 PIPELINES = links.ROWS[:3]
 EXCHANGES = links.ROWS[3:]
 TABLE: dict[str, tuple[Callable[[Patch], None], Rows, set[str]]] = {
     "double restore": (double_restore, (rows.row_01, rows.row_23), {"1b", "23"}),
-    "detection dropped": (dropped_detection, (rows.row_12,), {"12"}),
+    "detection dropped": (
+        dropped_detection,
+        (restart.row_12_wait, restart.row_10_spares),
+        {"10", "12"},
+    ),
+    "double restore in a restart": (double_restore, (restart.row_10_spares,), {"10"}),
+    "checkpoint free": (free_checkpoints, (restart.row_10_spares,), {"10"}),
+    "Daly cut short": (first_order_only, (restart.row_09,), {"9"}),
+    "auto is Daly": (auto_is_daly, (restart.row_09_auto,), {"9"}),
     "D off by one": (duration_off_by_one, (rows.row_05,), {"5"}),
     "half a shock's share": (half_a_share, (rows.row_21,), {"21"}),
     "life cap ignored": (ignored_cap, (rows.row_01,), {"1c"}),

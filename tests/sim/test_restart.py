@@ -203,6 +203,7 @@ def test_a_checkpoint_costs_the_slowest_upload_of_a_state_unless_told() -> None:
     ("given", "says"),
     [
         ({"policy": ["restart", "idle"]}, "restart stands alone"),
+        ({"policy": ["restart"], "hand_over": True}, "hand_over does nothing under restart"),
         ({"policy": ["idle"], "checkpoint": {}}, "checkpoint is used only with policy .restart."),
         (
             {"policy": ["restart"], "checkpoint": {"every_global_steps": 2, "every_h": 1.0}},
