@@ -14,6 +14,7 @@ from scenarios.fits import fullest_stage
 from sim.config import (
     LAW_KEYS,
     LOSS_KEYS,
+    SCALE_KEYS,
     PerGlobalStep,
     Pool,
     PoolOutages,
@@ -174,12 +175,15 @@ def _pools(scenario: Scenario) -> Iterator[Problem]:
     for name, regime in nowhere.items() if by_law else ():
         yield ("pools", name, "regime"), unknown(regime, {**regimes(), **regimes("zones")})
     for name, pool in pools.items():
-        for key in ("regime", *LAW_KEYS):
+        for key in ("regime", *SCALE_KEYS, *LAW_KEYS):
             if not by_law and getattr(pool, key) is not None:
                 yield (
                     ("pools", name, key),
                     f"is used only with outages.kind: pools (got {scenario.outages.kind})",
                 )
+        for key in SCALE_KEYS:
+            if getattr(pool, key) is not None and pool.regime is None:
+                yield ("pools", name, key), "needs a regime beside it, whose laws it scales"
         if by_law and pool.outage_h is not None and not pool.loses:
             yield (
                 ("pools", name, "outage_h"),

@@ -97,6 +97,7 @@ def row_of(g: GlobalStep, r: StepResult | None, seen: Evaluation | None, expecte
         "code_histogram": r.code_counts.tolist() if r else None,
         "spare_s": g.spare_s,
         "ready_s": g.ready_s,
+        "billed": {"node_s": g.billed_s, "bytes": g.link_bytes},
         "unused_s": g.unused_s,
         "stored_byte_s": g.stored_byte_s,
         **{f"{name}_s": g.slot_s[name] for name in CLASSES},
@@ -174,6 +175,10 @@ def summary_of(scenario: Scenario, rows: Sequence[Row], job: Job) -> dict[str, A
             key: total[f"{key}_bytes"]
             for key in ("boundary", "sync", "restore", "snapshot", "lost")
         },
+        "billed": {
+            **{what: _by_name(row["billed"][what] for row in rows) for what in ("node_s", "bytes")},
+            "stored_byte_s": total["stored_byte_s"],
+        },
         "usd": {**usd, "total": sum(usd.values())},
         "usd_per_million_tokens": sum(usd.values()) / total["tokens"] * 1e6,
         "val_loss": last and last["val_loss"],
@@ -220,6 +225,15 @@ def _adds_up(key: str) -> bool:
     return (key.endswith(("_s", "_bytes", "tokens")) and key not in ("start_s", "end_s")) or (
         key.startswith("usd_")
     )
+
+
+def _by_name(maps: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Sums of the values of many maps, name by name."""
+    found: dict[str, float] = {}
+    for each in maps:
+        for name, value in each.items():
+            found[name] = found.get(name, 0) + value
+    return found
 
 
 def _by_stage(losses: Sequence[float]) -> dict[str, float]:

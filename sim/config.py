@@ -18,6 +18,8 @@ GB = 1e9
 Seconds = Annotated[float, Field(ge=0)]
 LOSS_KEYS = ("up_h", "life_cap_h", "shocks")
 """Keys of a pool that take workers away."""
+SCALE_KEYS = ("losses_per_h", "mean_outage_h")
+"""Keys of a pool that scale what its regime tells."""
 LAW_KEYS = (*LOSS_KEYS, "outage_h", "refill_at_once")
 """Keys of a pool that only `outages.kind: pools` reads."""
 Market = Literal["spot", "on_demand", "reserved"]
@@ -106,6 +108,12 @@ class Pool(Strict):
     )
     regime: Name | None = Field(
         None, description="Laws of a kind of pool; those given beside it win."
+    )
+    losses_per_h: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="Losses of the regime per worker-hour up; null: its own."
+    )
+    mean_outage_h: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="Mean of the regime's law of outages; null: its own."
     )
     up_h: Duration | None = Field(None, description="Law of the time from back to gone.")
     outage_h: Duration | None = Field(None, description="Law of the time from gone to back.")

@@ -82,3 +82,14 @@ def law(duration: Duration, unit_s: float) -> Law:
     if isinstance(duration, int | float):
         return Fixed(float(duration) * unit_s)
     return duration.build(unit_s)
+
+
+def stretched(duration: Duration, factor: float) -> Duration:
+    """The law of durations that are so many times as long; its shape stays."""
+    if isinstance(duration, int | float):
+        return float(duration) * factor
+    if isinstance(duration, EmpiricalLaw):
+        return EmpiricalLaw(law="empirical", values=[value * factor for value in duration.values])
+    sizes = {key: getattr(duration, key, None) for key in ("mean", "scale")}
+    longer = {key: size * factor for key, size in sizes.items() if size is not None}
+    return duration.model_copy(update=longer)

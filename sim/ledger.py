@@ -78,6 +78,7 @@ class Ledger:
         nbytes = self._traffic(account, exchange, settled, undone)
         self._held_bytes = self._held(exchange)
         egress = self._egress(account, exchange, nbytes, undone)
+        billed_s = _billed_s(settled)
         step = GlobalStep(
             index=index,
             start_s=start_s,
@@ -92,10 +93,12 @@ class Ledger:
             spare_s=spare_s,
             node_s=node_s,
             unused_s=sum(settled.unused_s.values()),
+            billed_s=billed_s,
+            link_bytes=self._link_bytes(nbytes),
             stored_byte_s=self._held_bytes * (end_s - start_s),
             crossings={hop: count for hop, count in account.crossings.items() if count},
             nbytes=nbytes,
-            usd=self._bill(end_s - start_s, settled, egress),
+            usd=self._bill(end_s - start_s, billed_s, egress),
         )
         self._last = step if is_plain else None  # what is out of the ordinary is not repeated
         return step
@@ -108,6 +111,7 @@ class Ledger:
         settled: Settled,
     ) -> GlobalStep:
         """A round in which no slot changed, after one like it: what is equal is shared."""
+        billed_s = _billed_s(settled)
         return GlobalStep(
             index=last.index + 1,
             start_s=start_s,
@@ -122,10 +126,12 @@ class Ledger:
             spare_s=settled.spare_s,
             node_s=settled.node_s,
             unused_s=sum(settled.unused_s.values()),
+            billed_s=billed_s,
+            link_bytes=last.link_bytes,
             stored_byte_s=self._held_bytes * (end_s - start_s),
             crossings=last.crossings,
             nbytes=last.nbytes,
-            usd=self._bill(end_s - start_s, settled, last.usd["egress"]),
+            usd=self._bill(end_s - start_s, billed_s, last.usd["egress"]),
         )
 
     # --- slots ------------------------------------------------------------------------------
@@ -209,15 +215,15 @@ class Ledger:
         return sum(sizes.weights_bytes) + uploads + self._snapshot_bytes
 
     def _bill(
-        self,
-        round_s: float,
-        settled: Settled,
-        egress: float,
+        self, round_s: float, billed_s: Mapping[str, float], egress: float
     ) -> dict[str, float]:
         """Dollars of a round by what was paid for."""
-        billed_s = {name: s + settled.unused_s[name] for name, s in settled.node_s.items()}
-        held = self._held_bytes * round_s * self.terms.links.stored_usd_per_byte_s
-        return {**self._dollars(billed_s, egress), "storage": held}
+        pools = self.terms.pools
+        return {
+            "compute": sum(s * pools[name].usd_per_h / HOUR_S for name, s in billed_s.items()),
+            "egress": egress,
+            "storage": self._held_bytes * round_s * self.terms.links.stored_usd_per_byte_s,
+        }
 
     def _egress(
         self, account: Account, exchange: Exchange, nbytes: Mapping[str, int], undone: Undone
@@ -229,11 +235,21 @@ class Ledger:
         hops_usd = usd_of(account.hop_billed + undone.hop_billed)
         return hops_usd + usd_of(exchange.billed + undone.sync_billed + by_store)
 
-    def _dollars(self, node_s: Mapping[str, float], egress: float) -> dict[str, float]:
-        """Worker-seconds x price, and egress."""
-        usd_per_h = {name: pool.usd_per_h for name, pool in self.terms.pools.items()}
-        compute = sum(node_s[name] * usd_per_h[name] / HOUR_S for name in node_s)
-        return {"compute": compute, "egress": egress}
+    def _link_bytes(self, nbytes: Mapping[str, int]) -> dict[str, int]:
+        """Bytes by class of link; those thrown away are billed too."""
+        store = nbytes["restore"] + nbytes["snapshot"]
+        sync = nbytes["sync"] + nbytes["lost_sync"]
+        by_store = self.terms.via.uploads
+        return {
+            "stages": nbytes["boundary"] + nbytes["lost_boundary"],
+            "store": store + sync if by_store else store,
+            "replicas": 0 if by_store else sync,
+        }
+
+
+def _billed_s(settled: Settled) -> dict[str, float]:
+    """Worker-seconds by pool that are paid for."""
+    return {name: s + settled.unused_s[name] for name, s in settled.node_s.items()}
 
 
 def _of_worker(tiles: Sequence[Tile], worker: int) -> list[Tile]:

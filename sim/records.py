@@ -121,6 +121,10 @@ class GlobalStep:
     """Worker-seconds by pool."""
     unused_s: float
     """Worker-seconds billed on top, of workers that were gone before the minimum of the bill."""
+    billed_s: dict[str, float]
+    """Worker-seconds by pool that are paid for: node_s, and those on top."""
+    link_bytes: dict[str, int]
+    """Bytes by class of link: stages, store, replicas; thrown away or not."""
     stored_byte_s: float
     """Bytes in the store x seconds."""
     crossings: dict[tuple[int, int], int]

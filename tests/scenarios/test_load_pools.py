@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from scenarios.catalogue import find, regimes
 from scenarios.derive import no_failure
@@ -12,7 +14,7 @@ from scenarios.fit_match import lived
 from scenarios.load import ScenarioError, dump, load
 from scenarios.schema import Scenario
 from sim.config import HOUR_S, LAW_KEYS, Pool
-from sim.durations import ExponentialLaw
+from sim.durations import Duration, ExponentialLaw, law
 from sim.fate import mean_up_s
 
 
@@ -91,6 +93,7 @@ def test_pools_that_cannot_be(pool: str, problem: str, tmp_path: Path) -> None:
     "key",
     [
         "regime: owned",
+        "mean_outage_h: 1",
         "up_h: 1",
         "outage_h: 1",
         "life_cap_h: 1",
@@ -125,6 +128,31 @@ def test_a_regime_becomes_the_laws_of_the_pool_and_given_ones_win(tmp_path: Path
     assert pool.life_cap_h == 24
     pool = read("{regime: ordinary-spot}", tmp_path, "pools.p.regime=owned")
     assert pool.up_h == ExponentialLaw(mean=5000)
+
+
+@pytest.mark.parametrize("name", regimes())
+def test_a_regime_is_scaled_to_a_rate_and_an_outage(name: str, tmp_path: Path) -> None:
+    own = regimes()[name]
+    pool = read(f"{{regime: {name}, losses_per_h: 0.07, mean_outage_h: 1.3}}", tmp_path)
+    assert HOUR_S / mean_up_s(pool) == pytest.approx(0.07, rel=0.01)
+    assert pool.outage_h is not None
+    assert law(pool.outage_h, 1.0).mean == pytest.approx(1.3)
+    assert shape_of(pool.up_h) == shape_of(own.pool.up_h)
+    assert shape_of(pool.outage_h) == shape_of(own.pool.outage_h)
+    if pool.shocks is not None and own.pool.shocks is not None:
+        bulk = [p.shocks.share / p.shocks.every_h * mean_up_s(p) for p in (pool, own.pool)]
+        assert bulk[0] == pytest.approx(bulk[1]), "the same share is lost in bulk"
+
+
+def shape_of(duration: Duration | None) -> dict[str, Any]:
+    assert isinstance(duration, BaseModel)
+    return duration.model_dump(exclude={"mean"})
+
+
+@pytest.mark.parametrize("key", ["losses_per_h: 0.1", "mean_outage_h: 2"])
+def test_only_a_regime_is_scaled(key: str, tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="needs a regime beside it"):
+        read(f"{{up_h: 1, {key}}}", tmp_path)
 
 
 def test_a_run_without_failures_knows_no_regime() -> None:

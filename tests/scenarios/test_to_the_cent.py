@@ -55,6 +55,13 @@ def test_dollars_agree_to_the_cent(tmp_path: Path) -> None:
     for item, usd in by_hand.items():
         assert summary["usd"][item] == pytest.approx(usd, rel=1e-9), item
         assert total[f"usd_{item}"] == pytest.approx(usd, rel=1e-9), item
+    billed = summary["billed"]
+    assert billed["node_s"]["p"] == pytest.approx(node_s + total["unused_s"], rel=1e-9)
+    assert billed["bytes"]["replicas"] == 0
+    assert sum(billed["bytes"].values()) == total["boundary_bytes"] + through_store + 1e9 * lost
+    links = billed["bytes"]["stages"] * 0.01 + billed["bytes"]["store"] * 0.02
+    assert links / 1e9 == pytest.approx(by_hand["egress"], rel=1e-9)
+    assert billed["stored_byte_s"] == total["stored_byte_s"]
     assert min(by_hand.values()) > 0.1, "large enough to be wrong"
     assert summary["usd"]["total"] == pytest.approx(sum(by_hand.values()), rel=1e-9)
     tokens = summary["tokens"]
