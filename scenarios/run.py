@@ -29,9 +29,9 @@ def couple(job: Job, training: Session, live: LiveRecord, on_row: OnRow) -> bool
         done = training.step(directive(g))
         result, seen = (done.result, done.seen) if done is not None else (None, None)
         check_coupling(g, result, expected)
-        training.commit(g.index, done)
         row = row_of(g, result, seen, expected)
         live.add(row, is_new=not is_known)
+        training.commit(g.index, done)  # last: a disk that a checkpoint fills leaves the row
         if not is_known:
             on_row(row)
         if enough is not None and seen is not None and seen.val_loss <= enough:

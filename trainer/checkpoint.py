@@ -43,7 +43,7 @@ def write(folder: Path, identity: dict[str, Any], committed: int, parts: Parts) 
         path = folder / _file(part)
         try:
             save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
-        except SafetensorError as error:
+        except SafetensorError as error:  # a full disk, as it tells it
             raise OSError(f"cannot write {path}: {error}") from error
         digests[path.name] = _digest(path)
     facts = {"format": FORMAT, "committed": committed, "identity": identity, "sha256": digests}
