@@ -191,6 +191,7 @@ class Terms:
     def everybody(self, kinds: Kinds) -> Members:
         """The members of an exchange in which all are there."""
         all_slots = np.ones((self.replicas, self.stages), dtype=np.bool_)
+        all_slots.flags.writeable = False
         return Members(all_slots, all_slots, kinds, self.sizes.update_bytes)
 
     def carried(self, crew: Crew | None, mask: Mask, steps: int) -> Billed:

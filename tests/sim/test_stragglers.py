@@ -10,7 +10,19 @@ import pytest
 from sim import theory
 from sim.config import Pool
 from sim.pace import SLOWEST, WorkerPace, mean_slowness, together
-from tests.sim.worlds import IDLE, MB, SKIP, WAIT, gone, job, network, run, seconds, sizes
+from tests.sim.worlds import (
+    IDLE,
+    MB,
+    SKIP,
+    WAIT,
+    gone,
+    job,
+    network,
+    rows_of,
+    run,
+    seconds,
+    sizes,
+)
 
 EXPONENTIAL = {"law": "exponential", "mean": 1}
 
@@ -165,3 +177,14 @@ def test_bytes_do_not_depend_on_speed() -> None:
     plain, slow = (run(of=of, pools=two_pools(3, 3, speed=v), rounds=1)[0] for v in (1.0, 0.5))
     assert plain.nbytes == slow.nbytes
     assert plain.crossings == slow.crossings
+
+
+def test_a_fast_replica_is_shown_to_wait_in_every_round_though_no_slot_changes() -> None:
+    """A round of 4 s at 1 s a step and one of 40 s: 4 s of training, 36 s at the barrier."""
+    pools = {"fast": Pool(workers=1), "slow": Pool(workers=1, speed=0.1)}
+    nothing = sizes(1, update_bytes=(0,))
+    a_job = job(replicas=2, stages=1, pools=pools, of=nothing, rounds=3)
+    assert [step.end_s for step in a_job.global_steps()] == [40.0, 80.0, 120.0]
+    states = [(state, start_s) for _, state, start_s, _ in rows_of(a_job, 0, 0)]
+    each = [("train", 0.0), ("wait", 4.0)]
+    assert states == [(what, 40.0 * k + t_s) for k in range(3) for what, t_s in each]
