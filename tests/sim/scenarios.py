@@ -59,7 +59,7 @@ class Case:
             outages=self.outages,
             seed=self.seed,
             cluster=self.cluster,
-            hand_over=self.hand_over,
+            hand_over=self.hand_over and self.policy != RESTART,
         )
 
     def but(self, **changes: Any) -> Case:
