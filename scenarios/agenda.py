@@ -95,6 +95,11 @@ class Agenda:
                 return group
         return None
 
+    def put_back(self, group: Group) -> None:
+        """A group has not begun after all."""
+        self.running.remove(group)
+        self.pending.insert(0, group)
+
     def end(self, group: Group, outcomes: Sequence[Outcome]) -> None:
         """A group has ended; runs that another command works on are left for later."""
         self.running.remove(group)

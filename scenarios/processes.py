@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from scenarios.agenda import Agenda, Group, Outcome, RunError, work
 from scenarios.session import Run
-from scenarios.store import write_atomically
+from scenarios.store import RunFolder, write_atomically
 
 if TYPE_CHECKING:
-    from scenarios.show import Show
+    from scenarios.show import Show, Tail
 
 POLL_S = 0.5
 Ended = Iterator[tuple[Run, Outcome]]
@@ -70,53 +70,62 @@ def _in_processes(agenda: Agenda, jobs: int, show: Show) -> Ended:
 
     tails = {run.folder: Tail(run.folder.metrics) for group in agenda.pending for run in group.runs}
     most = min(jobs, len(agenda.pending))
-    with (
-        TemporaryDirectory() as folder,
-        ProcessPoolExecutor(
-            most, mp_context=get_context("spawn"), initializer=_follow_the_parent
-        ) as pool,
-    ):
+    with TemporaryDirectory() as folder:
         allowance = Path(folder) / "processes"
-        futures: dict[Future[list[Outcome]], Group] = {}
-        try:
-            while not agenda.is_over:
-                while len(futures) < most and (group := agenda.begin()) is not None:
-                    share = max(1, jobs // (len(futures) + 1 + len(agenda.pending)))
-                    write_atomically(allowance, str(share))
-                    futures[_submitted(pool, group, allowance)] = group
-                left = len(futures) + len(agenda.pending)
-                write_atomically(allowance, str(max(1, jobs // left)))
-                if not futures:  # what is left waits for another command
-                    time.sleep(POLL_S)
-                    continue
-                ended, _ = wait(futures, timeout=POLL_S, return_when=FIRST_COMPLETED)
-                for run in (run for group in futures.values() for run in group.runs):
-                    if (row := tails[run.folder].newest()) is not None:
-                        show.row(run, row)
-                for future in ended:
-                    group = futures.pop(future)
-                    outcomes = _outcomes(future, group)
-                    agenda.end(group, outcomes)
-                    yield from zip(group.runs, outcomes, strict=True)
-        except BaseException:  # interrupted: what runs must end now, its finished steps are kept
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in active_children():
-                child.terminate()
-            raise
+        while not agenda.is_over:  # again with new processes when one has died
+            with ProcessPoolExecutor(
+                most, mp_context=get_context("spawn"), initializer=_follow_the_parent
+            ) as pool:
+                try:
+                    yield from _in_pool(pool, most, agenda, jobs, allowance, show, tails)
+                except BaseException:  # interrupted: what runs ends now, its steps are kept
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    for child in active_children():
+                        child.terminate()
+                    raise
 
 
-def _submitted(pool: ProcessPoolExecutor, group: Group, allowance: Path) -> Future[list[Outcome]]:
-    try:
-        return pool.submit(_child, group, allowance)
-    except BrokenProcessPool as broken:
-        failed: Future[list[Outcome]] = Future()
-        failed.set_exception(broken)
-        return failed
+def _in_pool(
+    pool: ProcessPoolExecutor,
+    most: int,
+    agenda: Agenda,
+    jobs: int,
+    allowance: Path,
+    show: Show,
+    tails: dict[RunFolder, Tail],
+) -> Ended:
+    """Until nothing is left, or one of the processes has died: it takes those beside it along."""
+    futures: dict[Future[list[Outcome]], Group] = {}
+    is_broken = False
+    while futures or not (is_broken or agenda.is_over):
+        while not is_broken and len(futures) < most and (group := agenda.begin()) is not None:
+            write_atomically(allowance, str(_share(jobs, agenda)))
+            try:
+                futures[pool.submit(_child, group, allowance)] = group
+            except BrokenProcessPool:  # it has not begun: the next processes do it
+                is_broken = True
+                agenda.put_back(group)
+        if not futures and is_broken:
+            return
+        if not futures:  # what is left waits for another command
+            time.sleep(POLL_S)
+            continue
+        write_atomically(allowance, str(_share(jobs, agenda)))
+        ended, _ = wait(futures, timeout=POLL_S, return_when=FIRST_COMPLETED)
+        for run in (run for group in futures.values() for run in group.runs):
+            if (row := tails[run.folder].newest()) is not None:
+                show.row(run, row)
+        for future in ended:
+            group = futures.pop(future)
+            try:
+                outcomes = future.result()
+            except BrokenProcessPool:
+                is_broken = True
+                outcomes = [RunError("its process died (out of memory?)")] * len(group.runs)
+            agenda.end(group, outcomes)
+            yield from zip(group.runs, outcomes, strict=True)
 
 
-def _outcomes(future: Future[list[Outcome]], group: Group) -> list[Outcome]:
-    """What came of a group; a process that dies takes the others with it."""
-    try:
-        return future.result()
-    except BrokenProcessPool:
-        return [RunError("a process died (out of memory?)")] * len(group.runs)
+def _share(jobs: int, agenda: Agenda) -> int:
+    """Processes for each of the groups that are left."""
+    return max(1, jobs // max(1, len(agenda.running) + len(agenda.pending)))

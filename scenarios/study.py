@@ -113,6 +113,7 @@ def run_all(
     write_study(planned, {})
     show.begin(groups)
     ended: dict[RunFolder, dict[str, Any]] = {}
+    elsewhere: set[RunFolder] = set()
     for run, outcome in run_groups(groups, jobs, show):
         if isinstance(outcome, RunError):
             show.tell(f"{run.cell}: {outcome.message}")
@@ -121,6 +122,9 @@ def run_all(
             ended[run.folder] = outcome
         if not isinstance(outcome, Busy):
             show.end(run, outcome if isinstance(outcome, dict) else None)
+        elif run.folder not in elsewhere:
+            show.tell(f"{run.cell}: another command works on it; looked at again later")
+            elsewhere.add(run.folder)
         _finish(planned, ended)
     return _result(planned, failed)
 

@@ -17,7 +17,7 @@ import pytest
 from scenarios.load import Loaded, bundled
 from scenarios.plan import plan
 from scenarios.record import read_rows
-from scenarios.store import RunFolder, StoreError
+from scenarios.store import StoreError
 
 Small = Callable[..., Loaded]
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -208,9 +208,9 @@ def test_a_full_disk_stops_the_run_and_the_next_one_goes_on(
         assert full.returncode == 1, full.stderr
         assert "Finished global steps are kept" in full.stderr
         assert "Traceback" not in full.stderr
-    folder: RunFolder = next(iter(plan(loaded, tmp_path / "runs").runs))
-    kept = len(read_rows(folder.metrics))
-    assert 0 < kept < 6
+    training = next(iter(plan(loaded, tmp_path / "runs").runs.values())).training
+    assert training is not None
+    assert 0 < len(training.rounds()) < 6
     again = stageout("run", file, "--jobs", "1", "--json")
     assert again.returncode == 0, again.stderr
     clean = stageout("run", file, "--jobs", "1", "--json", "--out", "clean")
@@ -220,13 +220,13 @@ def test_a_full_disk_stops_the_run_and_the_next_one_goes_on(
 def test_an_interrupt_exits_130_and_the_same_command_continues(
     small: Small, tmp_path: Path
 ) -> None:
-    file = str(small("none", "global_steps=20000").path)
-    words = [sys.executable, "-m", "scenarios", "run", file, "global_steps=20000", "--jobs", "1"]
+    file = str(small("none", "global_steps=2000").path)
+    words = [sys.executable, "-m", "scenarios", "run", file, "global_steps=2000", "--jobs", "1"]
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     process = subprocess.Popen(
         words, cwd=tmp_path, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    folder = next(iter(plan(small("none", "global_steps=20000"), tmp_path / "runs").runs))
+    folder = next(iter(plan(small("none", "global_steps=2000"), tmp_path / "runs").runs))
     while process.poll() is None and len(read_rows(folder.metrics)) < 3:
         pass
     process.send_signal(signal.SIGINT)
@@ -239,8 +239,8 @@ def test_an_interrupt_exits_130_and_the_same_command_continues(
 
 def test_a_killed_command_leaves_no_process_behind(small: Small, tmp_path: Path) -> None:
     arms = "sweep.arms={a: {recovery.policy: [idle]}, b: {recovery.policy: [wait]}}"
-    file = str(small("per_global_step", "global_steps=20000").path)
-    words = [sys.executable, "-m", "scenarios", "run", file, arms, "global_steps=20000"]
+    file = str(small("per_global_step", "global_steps=2000").path)
+    words = [sys.executable, "-m", "scenarios", "run", file, arms, "global_steps=2000"]
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     process = subprocess.Popen(
         [*words, "--jobs", "2"], cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True

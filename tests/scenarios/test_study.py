@@ -156,6 +156,31 @@ def test_a_cell_that_diverges_fails_alone(small: Small, tmp_path: Path) -> None:
     assert set(told["failed"]) == {"no_failure, bad", "bad"}
 
 
+class Killer(Show):
+    """Kills a process of the study when the first global step is told."""
+
+    has_killed = False
+
+    def row(self, run: Any, row: dict[str, Any]) -> None:
+        if not self.has_killed:
+            self.has_killed = True
+            multiprocessing.active_children()[0].kill()
+
+
+def test_a_process_that_dies_fails_what_ran_and_the_rest_goes_on(
+    small: Small, tmp_path: Path
+) -> None:
+    arms = ", ".join(f"a{i}: {{method.outer.lr: 0.{i}}}" for i in range(1, 5))
+    loaded = small("none", f"sweep.arms={{{arms}}}", "global_steps=12")
+    planned, result = run_study(loaded, tmp_path, 2, Killer(is_quiet=True))
+    assert result.exit_code == 1
+    assert 1 <= len({planned.cells[cell] for cell in result.failed}) <= 2
+    assert all("process died" in told for told in result.failed.values())
+    assert len({planned.cells[cell] for cell in result.summaries}) >= 2
+    _, result = run(loaded, tmp_path)
+    assert not result.failed
+
+
 def test_a_job_that_stalls_is_told_before_anything_is_trained(small: Small, tmp_path: Path) -> None:
     script = "outages.script.end={replica: 0, stage: 0, gone_s: 0.01}"
     arms = "sweep.arms={bad: {recovery.policy: [wait]}, good: {recovery.policy: [idle]}}"
