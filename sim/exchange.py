@@ -60,7 +60,6 @@ class Exchange:
         sends = np.ones((terms.replicas, terms.stages), dtype=np.bool_)
         for plan, rows in replicas.parts():
             sends[rows] = plan.sends(start_s)
-        sends.flags.writeable = False
         members = Members(sends, joined, kinds, terms.sizes.update_bytes)
         return Exchange.among(members, terms, start_s)
 
@@ -72,5 +71,6 @@ class Exchange:
     @staticmethod
     def among(members: Members, terms: Terms, start_s: float) -> Exchange:
         """An exchange of these."""
+        members.sends.flags.writeable = False
         slot_s, billed = terms.via.seconds(members), terms.via.billed(members)
         return Exchange(start_s, slot_s, members.sends, billed, float(slot_s.max()))
