@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from scenarios.cli_whatif import whatif
 from scenarios.load import Loaded, ScenarioError, bundled, dump, json_schema, load
 from scenarios.store import StoreError
+from scenarios.talk import EPILOG, FAILED, INTERRUPTED, NOT_MET, USAGE, Json, fail, say
 
 if TYPE_CHECKING:
     from scenarios.plan import Plan
     from scenarios.store import RunFolder
 
-EPILOG = (
-    "Exit codes: 0 ok; 1 a run failed; 2 bad usage or scenario; 3 an `expect` not met; "
-    "130 interrupted, finished steps kept. The same command again continues."
-)
 app = typer.Typer(
     help="Plan and understand training on unreliable machines: loss, hours and dollars from one "
     "stream of outages. Seconds and dollars are simulated, losses are trained.",
@@ -35,7 +33,6 @@ app = typer.Typer(
 
 MANY_CELLS = 6
 """More are shown a line each."""
-OK, FAILED, USAGE, NOT_MET, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 def complete_file(incomplete: str) -> list[str]:
@@ -55,16 +52,6 @@ Overrides = Annotated[
 ]
 Out = Annotated[Path, typer.Option(help="Folder for run folders.")]
 Unit = Literal["ms", "s", "h"]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr)
-
-
-def fail(text: str, code: int) -> typer.Exit:
-    say(text)
-    return typer.Exit(code)
 
 
 def read(file: str, overrides: list[str] | None) -> Loaded:
@@ -231,6 +218,9 @@ def report(
         print(write_report(folder))
     except AnalysisError as error:
         raise fail(str(error), USAGE) from None
+
+
+app.command(epilog=EPILOG)(whatif)
 
 
 @app.command(epilog=EPILOG)

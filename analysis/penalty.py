@@ -1,0 +1,155 @@
+"""What outages do to the loss of cells that were never trained, told from cells that were.
+
+Where every slot's whole state is kept (`wait`, `restart`) the training is that of the no-failure
+run to the bit: no penalty, by rule and not by fit. Else, per policy and codec, of trained points
+
+    gap = x (a + b ln D)    x: degraded share, D: mean outage in global steps
+
+by least squares: nothing degraded costs nothing. b needs two outage lengths. The error is what a
+point is missed by when it is left out. Never used beyond the trained points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from analysis.bill import mean
+from analysis.stats import root_mean_square
+from analysis.whatif_grid import GAP, Grid
+
+LOSSLESS = {"wait", "restart"}
+FEWEST = 3
+"""Trained points below which nothing is fitted."""
+Kind = Literal["exact", "measured", "interpolated", "unknown"]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A point of a study that was trained, over its seeds."""
+
+    degraded_share: float
+    outage_rounds: float
+    gap: float
+
+
+@dataclass(frozen=True)
+class Response:
+    """The fitted gap of a policy and codec."""
+
+    policy: str
+    codec: str
+    per_share: float
+    """a: nats where everything is degraded and outages last one global step."""
+    per_log_round: float
+    """b: nats more for every e-fold of the outage; 0 where one length was trained."""
+    error: float
+    """Root mean square of what the points are missed by when left out, nats."""
+    points: int
+    most_degraded: float
+    rounds: tuple[float, float]
+    """Shortest and longest mean outage that was trained."""
+
+    def gap(self, degraded_share: float, outage_rounds: float) -> float | None:
+        """Nats; None outside what was trained."""
+        if degraded_share == 0.0:
+            return 0.0
+        shortest, longest = self.rounds
+        if degraded_share > self.most_degraded or not shortest <= outage_rounds <= longest:
+            return None
+        return degraded_share * (self.per_share + self.per_log_round * math.log(outage_rounds))
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """Nats above the no-failure run, how it is known, and how well."""
+
+    kind: Kind
+    gap: float | None
+    error: float | None
+    why: str
+
+
+def responses(grid: Grid) -> tuple[Response, ...]:
+    """What the trained cells of a study say, per policy and codec."""
+    found: dict[tuple[str, str], list[Trained]] = {}
+    for option in grid.options:
+        for runs in option.cells:
+            if runs is None or not all(GAP in run for run in runs):
+                continue
+            means = {key: mean([run[key] for run in runs])
+                     for key in ("degraded_share", "outage_rounds", GAP)}  # fmt: skip
+            if means["degraded_share"] > 0 and means["outage_rounds"] > 0:
+                point = Trained(means["degraded_share"], means["outage_rounds"], means[GAP])
+                found.setdefault((option.policy, option.codec), []).append(point)
+    return tuple(
+        fit(policy, codec, points)
+        for (policy, codec), points in found.items()
+        if len(points) >= FEWEST
+    )
+
+
+def fit(policy: str, codec: str, points: Sequence[Trained]) -> Response:
+    """The response of at least three trained points."""
+    per_share, per_log_round = _solve(points)
+    missed = []
+    for i, point in enumerate(points):
+        a, b = _solve([*points[:i], *points[i + 1 :]])
+        told = point.degraded_share * (a + b * math.log(point.outage_rounds))
+        missed.append(told - point.gap)
+    lengths = [point.outage_rounds for point in points]
+    return Response(
+        policy=policy,
+        codec=codec,
+        per_share=per_share,
+        per_log_round=per_log_round,
+        error=root_mean_square(missed),
+        points=len(points),
+        most_degraded=max(point.degraded_share for point in points),
+        rounds=(min(lengths), max(lengths)),
+    )
+
+
+def _solve(points: Sequence[Trained]) -> tuple[float, float]:
+    """a and b by least squares; b is 0 where outages hardly differ in length."""
+    xx = math.fsum(p.degraded_share**2 for p in points)
+    xy = math.fsum(p.degraded_share * p.gap for p in points)
+    lengths = [p.outage_rounds for p in points]
+    if max(lengths) < 1.5 * min(lengths):
+        return xy / xx, 0.0
+    xz = math.fsum(p.degraded_share**2 * math.log(p.outage_rounds) for p in points)
+    zz = math.fsum((p.degraded_share * math.log(p.outage_rounds)) ** 2 for p in points)
+    zy = math.fsum(p.degraded_share * math.log(p.outage_rounds) * p.gap for p in points)
+    determinant = xx * zz - xz * xz
+    if determinant <= 1e-12 * xx * zz:
+        return xy / xx, 0.0
+    return (xy * zz - zy * xz) / determinant, (zy * xx - xy * xz) / determinant
+
+
+def penalty(
+    policy: str,
+    codec: str,
+    told: Sequence[Response],
+    degraded_share: float,
+    outage_rounds: float,
+    measured: float | None = None,
+) -> Penalty:
+    """The learning penalty of an option where it degrades so much of the training.
+
+    Args:
+        measured: the gap of its own trained runs there, if they were.
+    """
+    if set(policy.split()) <= LOSSLESS:
+        return Penalty("exact", 0.0, 0.0, "trains as if nothing had failed")
+    if measured is not None:
+        return Penalty("measured", measured, None, "its own runs were trained")
+    own = next((r for r in told if (r.policy, r.codec) == (policy, codec)), None)
+    if own is None:
+        why = "nothing trained" if not told else f"nothing trained with {policy}, codec {codec}"
+        return Penalty("unknown", None, None, why)
+    gap = own.gap(degraded_share, outage_rounds)
+    if gap is None:
+        return Penalty("unknown", None, None, "outside what was trained")
+    return Penalty("interpolated", gap, own.error, f"from {own.points} trained points")

@@ -1,0 +1,262 @@
+"""What-if: engine runs priced, interpolated and told, in Python and in the page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from analysis.bill import Setting, outcome, scenario_setting
+from analysis.breakeven import Rated, even_along, even_spot_factor, front
+from analysis.folders import AnalysisError
+from analysis.whatif import answers, read_all, turned, write_whatif
+from analysis.whatif_grid import Grid
+from scenarios.cli import app
+from tests.chromium import PROGRAM, Page
+from tests.scenarios.whatif_study import RATES, simulate
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return simulate(tmp_path_factory.mktemp("whatif"))
+
+
+@pytest.fixture(scope="module")
+def grid(study: Path) -> Grid:
+    return read_all(study, None)[0]
+
+
+def test_a_point_of_the_grid_is_the_engines_own_bill(study: Path, grid: Grid) -> None:
+    told = json.loads((study / "study.json").read_text())
+    summaries: dict[Any, list[Any]] = {}
+    for cell, folder in told["cells"].items():
+        point = told["points"][cell]
+        if point["control"] is None:
+            key = (point["arm"], *point["parameters"].values())
+            summaries.setdefault(key, []).append(
+                json.loads((study / folder / "summary.json").read_text())
+            )
+    assert len(summaries) == 4 * 9
+    for (arm, *at), runs in summaries.items():
+        setting = replace(scenario_setting(grid), at=tuple(at))
+        found = outcome(grid, grid.option(arm), setting)
+        assert found is not None
+        for item, keys in {
+            "compute": ("near", "far", "fixed"),
+            "egress": ("egress stages", "egress store", "egress replicas"),
+            "storage": ("storage",),
+        }.items():
+            usd = np.mean([run["usd"][item] for run in runs])
+            assert sum(found.usd_by[key] for key in keys) == pytest.approx(usd, rel=1e-9)
+        assert found.hours == pytest.approx(np.mean([run["wall_s"] for run in runs]) / 3600)
+        cost = np.mean([run["usd_per_million_tokens"] for run in runs])
+        assert found.usd_per_mtok == pytest.approx(cost, rel=1e-9)
+        hours = [run["wall_s"] / 3600 for run in runs]
+        assert found.hours_p == pytest.approx(np.percentile(hours, (10, 50, 90)))
+
+
+@pytest.mark.parametrize("at", [(0.7, 0.1), (1.6, 0.15)])
+def test_between_points_fresh_runs_lie_within_the_stated_error(
+    at: tuple[float, float], grid: Grid, tmp_path: Path
+) -> None:
+    values = f"{{pools.*ar.losses_per_h: [{at[0]}], pools.*ar.mean_outage_h: [{at[1]}]}}"
+    fresh, _ = read_all(simulate(tmp_path, f"sweep.parameters={values}"), None)
+    found = answers(grid, (), replace(scenario_setting(grid), at=at))
+    for row in found["options"]:
+        there = outcome(fresh, fresh.option(row["name"]), scenario_setting(fresh))
+        assert there is not None
+        assert row["interpolated"]
+        for key in ("usd_per_mtok", "hours_per_gtok"):
+            assert row[key] == pytest.approx(getattr(there, key), rel=row["error"] + 1e-9), row
+
+
+def test_outside_is_unknown(grid: Grid) -> None:
+    found = answers(grid, (), turned(grid, ["losses_per_h=2.1"]))
+    assert [row["known"] for row in found["options"]] == [False] * 4
+    assert found["sentences"] == [
+        "Unknown: the setting lies outside the grid, and nothing is extrapolated."
+    ]
+    assert (found["pair"], found["even"], found["drivers"]) == (None, None, [])
+
+
+def test_at_the_break_even_price_both_cost_the_same(grid: Grid) -> None:
+    setting = turned(grid, ["losses_per_h=0.8"])
+    a, b = grid.option("spot-skip"), grid.option("mix-skip")
+    even = even_spot_factor(grid, setting, a, b)
+    assert even is not None
+    for seed, factor in enumerate(even.by_seed):
+        assert factor is not None
+        prices = {name: usd * (factor if grid.pools[name].market == "spot" else 1)
+                  for name, usd in setting.usd_per_h.items()}  # fmt: skip
+        there = replace(setting, usd_per_h=prices)
+        one, other = outcome(grid, a, there), outcome(grid, b, there)
+        assert one is not None
+        assert other is not None
+        assert one.cost_by_seed[seed] == pytest.approx(other.cost_by_seed[seed], rel=1e-9)
+    assert even_spot_factor(grid, setting, a, a) is None
+
+
+def test_along_an_axis_the_break_even_is_where_the_curves_cross(grid: Grid) -> None:
+    setting = turned(grid, ["usd_per_gb.store=0", "usd_per_gb.stages=0", "usd_per_gb_month=0"])
+    a, b = grid.option("spot-wait"), grid.option("mix-skip")
+    crossings = 0
+    for price in np.linspace(1.2, 3.0, 7):
+        priced = replace(setting, usd_per_h={**setting.usd_per_h, "fixed": float(price)})
+        even = even_along(grid, priced, 0, a, b)
+        for seed, value in enumerate(even.by_seed):
+            if value is not None:
+                crossings += 1
+                assert RATES[0] < value < RATES[-1]
+                there = replace(priced, at=(value, priced.at[1]))
+                costs = [outcome(grid, option, there) for option in (a, b)]
+                assert costs[0] is not None
+                assert costs[1] is not None
+                assert costs[0].cost_by_seed[seed] == pytest.approx(costs[1].cost_by_seed[seed])
+    assert crossings
+
+
+def test_the_front() -> None:
+    rated = {
+        "a": Rated(1, 2, 0.0),
+        "dear": Rated(2, 2, 0.0),
+        "fast": Rated(2, 1, 0.0),
+        "worse": Rated(1, 2, 0.1),
+        "not known": Rated(9, 9, None),
+    }
+    assert front(rated) == ["a", "fast", "not known"]
+
+
+@pytest.mark.parametrize(
+    ("knob", "problem"),
+    [
+        ("losses=1", "losses: no such knob; there are losses_per_h, mean_outage_h, spot"),
+        ("spot=cheap", "spot=cheap: a number is expected"),
+        ("spot=-1", "spot=-1: must be 0 or more"),
+        ("spot=nan", "must be 0 or more"),
+    ],
+)
+def test_knobs_that_cannot_be_turned(knob: str, problem: str, grid: Grid) -> None:
+    with pytest.raises(AnalysisError, match=re.escape(problem)):
+        turned(grid, [knob])
+
+
+def test_the_command(study: Path, tmp_path: Path) -> None:
+    run = CliRunner()
+    done = run.invoke(app, ["whatif", str(study), "--json", "spot=1.5", "losses_per_h=0.6"])
+    assert done.exit_code == 0
+    told = json.loads(done.stdout)
+    assert told["setting"]["usd_per_h"] == {"near": 1.5, "far": 1.5, "fixed": 3.06}
+    assert told["setting"]["at"] == [0.6, 0.1]
+    assert "spot-skip" in told["sentences"][0]
+    assert run.invoke(app, ["whatif", str(study), "spot=1"]).exit_code == 2
+    assert run.invoke(app, ["whatif", str(tmp_path)]).exit_code == 2
+
+
+# --- the page ---------------------------------------------------------------------------------
+
+
+def test_the_page_is_one_file_that_asks_for_nothing(study: Path) -> None:
+    text = write_whatif(study).read_text()
+    assert "default-src 'none'" in text
+    assert not re.findall(r"(?:src|href)=\"(?!#)", text)
+    assert not re.findall(r"url\(|@import|fetch\(|innerHTML|eval\(", text)
+    assert write_whatif(study).read_text() == text
+
+
+SHOWN = """[...document.querySelectorAll('#options tr')].map(row => [row.dataset.option,
+  Object.fromEntries([...row.querySelectorAll('[data-key]')].map(cell =>
+    [cell.dataset.key, cell.dataset.value === undefined ? null : Number(cell.dataset.value)]))])"""
+
+
+def settings(grid: Grid) -> list[list[str]]:
+    """Twenty settings of the knobs: on the grid, between, and one outside."""
+    draw = np.random.default_rng(0)
+    knots = [[axis.knots[draw.integers(3)] for axis in grid.axes] for _ in range(9)]
+    between = [[float(draw.uniform(a.knots[0], a.knots[-1])) for a in grid.axes] for _ in range(10)]
+    found = []
+    for at in [*knots, *between, [0.1, 0.1]]:
+        near, fixed, store, month = draw.uniform(0, 3, 4).round(3).tolist()
+        found.append([
+            *(f"{axis.knob}={value!r}" for axis, value in zip(grid.axes, at, strict=True)),
+            f"usd_per_h.near={near}", f"usd_per_h.fixed={fixed}",
+            f"usd_per_gb.store={store / 30}", f"usd_per_gb_month={month}",
+        ])  # fmt: skip
+    return found
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="no chromium on this machine")
+def test_the_page_says_what_python_says(study: Path, grid: Grid) -> None:
+    with Page(write_whatif(study)) as page:
+        for knobs in settings(grid):
+            page.evaluate(
+                f"new Promise(go => {{ addEventListener('hashchange', () => setTimeout(go), "
+                f"{{once: true}}); location.hash = {json.dumps('&'.join(knobs))} }})"
+            )
+            told = answers(grid, (), turned(grid, knobs))
+            _same(page.evaluate("last"), told)
+            rows = {row["name"]: row for row in told["options"]}
+            shown = page.evaluate(SHOWN)
+            assert len(shown) == len(rows)
+            for name, cells in shown:
+                for key in ("usd_per_mtok", "hours_per_gtok", "usd", "hours") if cells else ():
+                    assert cells[key] == pytest.approx(rows[name][key], rel=1e-6)
+            lines = page.evaluate("[...document.querySelectorAll('#sentences p')]"
+                                  ".map(line => line.textContent)")  # fmt: skip
+            assert lines == told["sentences"]
+        _knobs_work(page, grid, lambda knobs: turned(grid, knobs))
+        assert page.requests == [page.url]
+        assert page.complaints == []
+
+
+def _same(page: dict[str, Any], told: dict[str, Any]) -> None:
+    """All answers agree to six digits."""
+    for key in ("front", "front_without_loss", "pair", "sentences"):
+        assert page[key] == told[key], key
+    for one, other in zip(page["options"], told["options"], strict=True):
+        shared = (one.keys() & other.keys()) - {"outage_rounds"}
+        assert shared >= {"name", "known"}
+        for key in shared:
+            assert _close(one[key], other[key]), (key, one[key], other[key])
+    assert _close(page["even"], told["even"]), (page["even"], told["even"])
+    swings = [{driver["knob"]: driver["swing"] for driver in of["drivers"]} for of in (page, told)]
+    assert swings[0] == pytest.approx(swings[1], rel=1e-6, abs=1e-12)
+
+
+def _close(one: Any, other: Any) -> bool:
+    if isinstance(other, dict):
+        return bool(one.keys() == other.keys()) and all(_close(one[k], other[k]) for k in other)
+    if isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_close, one, other))
+    if isinstance(other, float) and one is not None:
+        return bool(one == pytest.approx(other, rel=1e-6, abs=1e-12))
+    return bool(one == other)
+
+
+def _knobs_work(page: Page, grid: Grid, turn: Callable[[list[str]], Setting]) -> None:
+    """A slider, a number, a filter: the address follows, and the file that is downloaded."""
+    page.evaluate("byId('reset').click()")
+    page.evaluate("(k => { k.range.value = 1000; k.range.dispatchEvent(new Event('input')) })"
+                  "(KNOBS[0])")  # fmt: skip
+    page.evaluate("(k => { k.number.value = '4.5'; k.number.dispatchEvent(new Event('input')) })"
+                  "(KNOBS.find(k => k.id === 'usd_per_h.fixed'))")  # fmt: skip
+    told = answers(grid, (), turn(["losses_per_h=2", "usd_per_h.fixed=4.5"]))
+    _same(page.evaluate("last"), told)
+    assert page.evaluate("location.hash") == "#losses_per_h=2&usd_per_h.fixed=4.5"
+    page.evaluate("document.querySelector('[data-hide=\"market spot\"]').click()")
+    assert "spot" not in page.evaluate("last.sentences[0].split(' ')[0]")
+    text = page.evaluate("decodeURIComponent(byId('csv').href.split(',').slice(1).join(','))")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["name"] for row in rows] == ["mix-skip", "fixed-wait"]
+    costs = {row["name"]: row["usd_per_mtok"] for row in told["options"]}
+    for row in rows:
+        assert float(row["usd_per_mtok"]) == pytest.approx(costs[row["name"]])
+        assert float(row["usd_per_h.fixed"]) == 4.5
