@@ -17,6 +17,7 @@ Process = Generator[simpy.Event, Any, None]
 
 LAST = EventPriority(NORMAL + 1)
 """After everything else of an instant, also what that instant itself sets off."""
+RUNG = suppress(simpy.Interrupt)
 
 
 class Clock(simpy.Environment):
@@ -65,7 +66,7 @@ class Bell:
         """Until the end of the instant t, or of an earlier one in which somebody rings."""
         if t_s > self._env.now:
             self._sleeper = self._env.active_process
-            with suppress(simpy.Interrupt):
+            with RUNG:
                 yield self._env.at(t_s, LAST) if t_s < math.inf else self._env.event()
             self.woke_s = self._env.now
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ class Exchange:
 
     def at(self, start_s: float, checkpoint_s: float | None = None) -> Exchange:
         """The same exchange at another time."""
-        return replace(self, start_s=start_s, checkpoint_s=checkpoint_s)
+        return Exchange(start_s, self.slot_s, self.sends, self.billed, self.seconds, checkpoint_s)
 
     @staticmethod
     def begin(
@@ -57,9 +57,7 @@ class Exchange:
             joined: [R, S] slots that are present, and receive.
             kinds: [R, S] of their workers.
         """
-        sends = np.ones((terms.replicas, terms.stages), dtype=np.bool_)
-        for plan, rows in replicas.parts():
-            sends[rows] = plan.sends(start_s)
+        sends = replicas.sends(start_s)
         members = Members(sends, joined, kinds, terms.sizes.update_bytes)
         return Exchange.among(members, terms, start_s)
 

@@ -187,7 +187,7 @@ class Job:
 
     def _open(self) -> None:
         self._joiners.clear()
-        self.replicas.own.clear()
+        self.replicas.open()
         if not self._is_calm():
             self._move_to_ends()
             self.roster.hand_over(self._env.now)
@@ -224,9 +224,11 @@ class Job:
             until_s = self.replicas.release_s()
             if self._last_exchange is not None and self._is_calm():
                 until_s += self._last_exchange.seconds  # one timeout while nothing happens
-            resumes_s = [self._goes_on(r)[0] for r in self.replicas.waiting]
-            yield from self._bell.sleep(min([until_s, *resumes_s]))
-            self._resume_waiting()
+            if self.replicas.waiting:
+                until_s = min(until_s, *(self._goes_on(r)[0] for r in self.replicas.waiting))
+            yield from self._bell.sleep(until_s)
+            if self.replicas.waiting:
+                self._resume_waiting()
             if self._env.now >= (start_s := self.replicas.release_s()):
                 self.replicas.leave_out(start_s)
                 return start_s if self.replicas.anyone_finishes() else None
@@ -284,7 +286,8 @@ class Job:
                 self.index, self.start_s, exchange, self.replicas, self._joins(), settled
             )
         )
-        self._count_missed(exchange)
+        if self.terms.is_limited:
+            self._count_missed(exchange)
         if self.news.strikes is not None:
             self.news.strikes.count_round()
 
@@ -310,7 +313,7 @@ class Job:
 
     def _count_missed(self, exchange: Exchange) -> None:
         """A round has gone on without some slots; where limits ask, that is a change to them."""
-        for r in self.roster.odd if self.terms.is_limited else ():
+        for r in self.roster.odd:
             for place in self.roster.row(r):
                 if not place.joined and not exchange.sends[place.slot]:
                     place.missed += 1

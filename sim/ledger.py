@@ -61,16 +61,17 @@ class Ledger:
             LedgerError: the accounts do not close.
         """
         end_s = self.timeline.end_s = exchange.end_s
-        node_s, spare_s = settled.node_s, settled.spare_s
-        undone = undone or Undone.nothing(self.terms.stages)
+        is_undone = undone is not None and undone.happened
         waits_long = exchange.start_s - start_s > self.timeline.longest_barrier_s
-        is_plain = exchange.checkpoint_s is None and not undone.happened and not waits_long
+        is_plain = exchange.checkpoint_s is None and not is_undone and not waits_long
         if is_plain and self._last is not None and self.roster.is_calm_since(self._last.start_s):
             self._last = self._again(self._last, start_s, end_s, settled)
             return self._last
+        node_s, spare_s = settled.node_s, settled.spare_s
+        undone = undone or Undone.nothing(self.terms.stages)
         account = Account(self.terms, start_s, end_s)
         stirred = self.roster.changed | replicas.own.keys()
-        if waits_long or undone.happened:
+        if waits_long or is_undone:
             stirred |= set(range(self.terms.replicas))  # somebody kept all of them waiting
         for rows in self._alike(stirred, start_s, end_s, replicas):
             self._book(account, rows, exchange, replicas, stirred, undone)

@@ -6,6 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sim.places import NEVER_S, Place
 from sim.policies import Action
 from sim.replica import ReplicaRound
@@ -16,7 +19,8 @@ from sim.terms import Course, Kind, Terms
 class Replicas:
     """Plans by replica: one a kind, and a replica's own once something hits it or if it jitters.
 
-    So opening a round costs what is out of the ordinary, not all that there is.
+    A replica keeps its kind from round to round until a slot of it changes. So opening a round
+    costs what has happened, not all that there is.
     """
 
     def __init__(self, terms: Terms, roster: Roster) -> None:
@@ -27,21 +31,31 @@ class Replicas:
         """Replicas that something happened to in this round."""
         self.waiting: set[int] = set()
         """Replicas that start (again) when their slots are ready."""
+        self._left: set[int] = set()
+        """Replicas that something happened to in the round before."""
         self._plans: dict[Kind, ReplicaRound] = {}
-        self._kind_of: dict[int, Kind] = {}  # of replicas that are not whole and not in own
-        self._kinds = Counter({terms.whole: terms.replicas})  # of all that are not in own
+        self._kind_of: list[Kind | None] = [terms.whole] * terms.replicas
+        """None: it has a plan of its own."""
+        self._kinds = Counter({terms.whole: terms.replicas})  # of all that have one
+        self._sends = np.ones((terms.replicas, terms.stages), dtype=np.bool_)  # as their kind does
+        self._release_s: float | None = None  # None: to be found anew
+
+    def open(self) -> None:
+        """A round is over: nothing has happened in the next one yet."""
+        if self.own:
+            self._left |= self.own.keys()
+            self.own.clear()
 
     def begin(self, index: int, t_s: float) -> None:
         """Start an attempt of every replica at a global step."""
-        is_as_before = not self.own and self.roster.is_calm_since(self.begun_s)
-        self.index, self.begun_s, self._plans = index, t_s, {}
-        if is_as_before:
-            return
-        self._kind_of = {}
-        self._kinds = Counter({self.terms.whole: self.terms.replicas - len(self.own)})
-        self.waiting.clear()
-        for r in sorted(self.roster.odd | self.roster.uneven | self.own.keys()):
-            self._begin(r, t_s)
+        self.index, self.begun_s, self._release_s = index, t_s, None
+        self._plans.clear()
+        if self.own or self._left or self.roster.unplanned:
+            due = self.roster.unplanned | self._left | self.own.keys()
+            self._left.clear()
+            for r in sorted(due):
+                self._begin(r, t_s)
+            self.roster.unplanned.clear()
 
     def restart(self, r: int, t_s: float) -> None:
         """Start another attempt of one replica."""
@@ -69,17 +83,23 @@ class Replicas:
 
     def __getitem__(self, r: int) -> ReplicaRound:
         """The plan of a replica; to read, others may share it."""
-        return self.own.get(r) or self._plan(self.kind(r))
+        kind = self._kind_of[r]
+        return self.own[r] if kind is None else self._plan(kind)
 
-    def kind(self, r: int) -> Kind:
-        """Of a replica that nothing has happened to."""
-        return self._kind_of.get(r, self.terms.whole)
+    def kind(self, r: int) -> Kind | None:
+        """Of a replica that nothing has happened to; None: something has."""
+        return self._kind_of[r]
 
     def release_s(self) -> float:
         """When the exchange can start: everybody has uploaded, or is known to have stopped.
 
         A quorum is enough, some time after its last one has uploaded.
         """
+        if self._release_s is None:
+            self._release_s = self._next_release_s()
+        return self._release_s
+
+    def _next_release_s(self) -> float:
         alike_s = [course.release_s(self.begun_s) for course in self._courses()]
         last_s = max([plan.release_s for plan in self.own.values()] + alike_s)
         quorum = self.terms.quorum
@@ -96,19 +116,19 @@ class Replicas:
             for r in range(self.terms.replicas):
                 if self[r].finished and self[r].release_s > start_s:
                     self._own(r).cut(start_s)
+                    self._look_at(r)
 
     def anyone_finishes(self) -> bool:
         """Whether a replica completes its H steps."""
-        own = any(plan.finished for plan in self.own.values())
-        return own or any(course.action <= Action.SKIP for course in self._courses())
+        alike = any(course.action <= Action.SKIP for course in self._courses())
+        return alike or any(plan.finished for plan in self.own.values())
 
-    def parts(self) -> Iterator[tuple[ReplicaRound, list[int]]]:
-        """Plans and who follows them, those of whole replicas apart."""
-        rows: dict[Kind, list[int]] = {}
-        for r, kind in self._kind_of.items():
-            rows.setdefault(kind, []).append(r)
-        yield from ((self._plan(kind), alike) for kind, alike in rows.items())
-        yield from ((replica, [r]) for r, replica in self.own.items())
+    def sends(self, exchange_s: float) -> NDArray[np.bool_]:
+        """[R, S] updates that are in the aggregate of an exchange that begins then."""
+        sends = self._sends.copy()
+        for r, plan in self.own.items():
+            sends[r] = plan.sends(exchange_s)
+        return sends
 
     # --- how they share -------------------------------------------------------------------
 
@@ -122,19 +142,28 @@ class Replicas:
         has_age = self.terms.ages and not all(here)
         is_alone = unnoticed or min(leaves_s) < NEVER_S or has_age or (pace and self.terms.jitters)
         if is_alone or r in self.own:
-            if r not in self.own:
-                self.own[r] = ReplicaRound(self.terms)
-                self._kinds[self.terms.whole] -= 1
-            replica = self.own[r]
+            self._set_kind(r, None)
+            replica = self.own.setdefault(r, ReplicaRound(self.terms))
             vacancies = [place.vacancy for place in row] if self.terms.ages else ()
             replica.begin(t_s, here, leaves_s, pace, vacancies, crew)
             for place in unnoticed:
                 replica.lose(place.slot[1], t_s, place.unseen_until_s, place.vacancy)
         else:
-            self._kind_of[r] = kind = Kind(here, pace[0] if pace else (), crew)
-            self._kinds[self.terms.whole] -= 1
-            self._kinds[kind] += 1
+            self._set_kind(r, Kind(here, pace[0] if pace else (), crew))
         self._look_at(r)
+
+    def _set_kind(self, r: int, kind: Kind | None) -> None:
+        before = self._kind_of[r]
+        if kind == before:
+            return
+        self._kind_of[r] = kind
+        if before is not None:
+            self._kinds[before] -= 1
+            if not self._kinds[before]:
+                del self._kinds[before]
+        if kind is not None:
+            self._kinds[kind] += 1
+            self._sends[r] = self.terms.course(kind).sends
 
     def _plan(self, kind: Kind) -> ReplicaRound:
         if kind not in self._plans:
@@ -142,9 +171,9 @@ class Replicas:
         return self._plans[kind]
 
     def _own(self, r: int) -> ReplicaRound:
-        if r not in self.own:
-            kind = self._kind_of.pop(r, self.terms.whole)
-            self._kinds[kind] -= 1
+        kind = self._kind_of[r]
+        if kind is not None:
+            self._set_kind(r, None)
             self.own[r] = self._new(kind)
         return self.own[r]
 
@@ -157,7 +186,8 @@ class Replicas:
 
     def _look_at(self, r: int) -> None:
         """Note whether a replica waits."""
-        kind = self._kind_of.get(r)
+        self._release_s = None
+        kind = self._kind_of[r]
         waits = self.own[r].waits if kind is None else self.terms.course(kind).action is Action.WAIT
         if waits:
             self.waiting.add(r)
@@ -166,11 +196,14 @@ class Replicas:
 
     def _uploaded_s(self) -> Iterator[float]:
         """When each of those that complete the round and send will have uploaded."""
-        for plan, rows in self.parts():
+        for kind, count in self._kinds.items():
+            course = self.terms.course(kind)
+            if any(course.sends):
+                yield from [course.release_s(self.begun_s)] * count
+        for plan in self.own.values():
             if any(plan.sends(plan.release_s)):
-                yield from [plan.release_s] * len(rows)
-        yield from [self._plan(self.terms.whole).release_s] * self._kinds[self.terms.whole]
+                yield plan.release_s
 
     def _courses(self) -> list[Course]:
         """Of replicas that nothing has happened to, each kind once."""
-        return [self.terms.course(kind) for kind, count in self._kinds.items() if count]
+        return [self.terms.course(kind) for kind in self._kinds]

@@ -96,7 +96,7 @@ class RolledBack:
         if is_new:
             self._seen += 1
             self.news.strike(index)
-        self.replicas.own.clear()
+        self.replicas.open()
         self.replicas.begin(index, self.news.env.now)
         if is_new:
             self.news.tell(index)
@@ -121,7 +121,7 @@ class RolledBack:
         """Nothing can undo these rounds any more."""
         for lap in laps:
             settled = reduce(Settled.and_then, [*self._carried, lap.settled])
-            self.replicas.own.clear()
+            self.replicas.open()
             self.replicas.begin(lap.index, lap.begun_s)
             step = self.ledger.close(
                 lap.index,

@@ -50,7 +50,9 @@ class Roster:
     uneven: set[int] = field(default_factory=set)
     """Replicas with a worker whose speed or links may differ from the usual."""
     changed: set[int] = field(default_factory=set)
-    """Replicas with a slot that has changed since whoever reads this cleared it."""
+    """Replicas with a slot that has changed since the ledger closed a round."""
+    unplanned: set[int] = field(default_factory=set)
+    """Replicas with a slot that has changed since they were planned."""
     spells: list[Spell] = field(default_factory=list)
     losses: int = 0
     """Losses of joined slots so far."""
@@ -74,6 +76,7 @@ class Roster:
         kinds = [self.workers[number].kind for number in self.placement.seats]
         self.kinds = np.array(kinds, dtype=np.int64).reshape(-1, self.stages)
         self.uneven = {r for r in range(self.cluster.replicas) if self._is_uneven(r)}
+        self.unplanned |= self.uneven
         if self.cluster.quorum or any(pool.jitter for pool in self.pools.values()):
             self.calm_from_s = math.inf  # no round is like another
         self.joined = np.ones((self.cluster.replicas, self.stages), dtype=np.bool_)
@@ -263,6 +266,7 @@ class Roster:
         known_s = [instant for instant in to_come_s if instant < NEVER_S]
         self.calm_from_s = max([self.calm_from_s, t_s, *known_s])
         self.changed.add(r)
+        self.unplanned.add(r)
         self.joined[place.slot] = place.joined
         if all(p.joined and p.leaves_s == NEVER_S for p in self.row(r)):
             self.odd.discard(r)
@@ -286,10 +290,10 @@ class Roster:
         A restore is billed whole when it begins.
         """
         billed, spare_s = self.payroll.settle(t_s)
-        begun = [number for number, (start_s, _) in self._restores.items() if start_s <= t_s]
-        restored_bytes = self._restored_bytes
-        restored_bytes += sum(self._restores.pop(number)[1] for number in begun)
-        self._restored_bytes = 0
+        restored_bytes, self._restored_bytes = self._restored_bytes, 0
+        if self._restores:
+            begun = [number for number, (start_s, _) in self._restores.items() if start_s <= t_s]
+            restored_bytes += sum(self._restores.pop(number)[1] for number in begun)
         return Settled(billed, self.payroll.settle_unused(), spare_s, restored_bytes)
 
     def open_spells(self) -> list[Spell]:

@@ -37,6 +37,8 @@ class Course(NamedTuple):
     """H steps."""
     upload_s: float
     """The slowest upload."""
+    sends: Mask
+    """[S] whose update is in the exchange."""
 
     def release_s(self, start_s: float) -> float:
         """When the exchange need no longer wait for the replica; never while it waits itself."""
@@ -149,7 +151,9 @@ class Terms:
         if kind not in self._courses:
             steps_s = self.inner_steps * self.times.of(*kind)[0] if any(mask) else 0.0
             uploads_s = [self.upload_s(s, kind.crew) for s, live in enumerate(mask) if live]
-            course = Course(self.answer(mask), steps_s, max(uploads_s, default=0.0))
+            action = self.answer(mask)
+            sends = mask if action <= Action.SKIP else (False,) * self.stages
+            course = Course(action, steps_s, max(uploads_s, default=0.0), sends)
             self._courses[kind] = course
         return self._courses[kind]
 
