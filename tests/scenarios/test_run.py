@@ -27,7 +27,15 @@ from tests.scenarios.conftest import OUTAGES
 from trainer.directive import Directive
 
 Small = Callable[..., Loaded]
-POLICIES = ("[skip, idle]", "[skip, wait]", "[idle]", "[wait]")
+RESTART = "recovery={policy: [restart], checkpoint: {every_global_steps: 2}}"
+POLICIES = (
+    "recovery.policy=[skip, idle]",
+    "recovery.policy=[skip, wait]",
+    "recovery.policy=[idle]",
+    "recovery.policy=[wait]",
+    "recovery.policy=[wait: {at_most_s: 1}, idle]",
+    RESTART,
+)
 
 
 def the_run(loaded: Loaded, out: Path) -> Run:
@@ -46,7 +54,7 @@ def test_coupling_equalities_hold_for_every_kind_and_policy(
     small: Small, tmp_path: Path, outages: str, policy: str
 ) -> None:
     """execute() asserts them on every step; here they are recomputed from the record."""
-    run = the_run(small(outages, f"recovery.policy={policy}"), tmp_path / "runs")
+    run = the_run(small(outages, policy), tmp_path / "runs")
     summary = execute(run, quiet)
     job = Job(job_config(run.scenario))
     sizes, H = job.config.sizes, run.scenario.method.inner_steps
@@ -61,7 +69,7 @@ def test_coupling_equalities_hold_for_every_kind_and_policy(
         assert row["slots_live"] == (steps == H).sum()
         hops = sum(sum(sum(steps[r] > h) - 1 for h in range(steps[r].max())) for r in range(3))
         assert row["boundary_bytes"] == 2 * hops * sizes.hop_bytes
-    if outages == "none" or policy == "[wait]":
+    if outages == "none" or policy in ("recovery.policy=[wait]", RESTART):
         assert summary["degraded_share"] == 0
     else:
         assert 0 < summary["degraded_share"] < 1
@@ -101,11 +109,12 @@ def test_any_disagreement_between_clock_and_training_is_an_error(small: Small) -
             check_coupling(clock, training, expected)
 
 
-def test_rule_07_wait_gives_the_no_failure_loss_bit_for_bit_later(
-    small: Small, tmp_path: Path
+@pytest.mark.parametrize("policy", ["recovery.policy=[wait]", RESTART])
+def test_rule_07_wait_and_restart_give_the_no_failure_loss_bit_for_bit_later(
+    small: Small, tmp_path: Path, policy: str
 ) -> None:
     for outages in ("per_global_step", "ends", "script", "pools"):
-        planned = plan(small(outages, "recovery.policy=[wait]"), tmp_path / outages)
+        planned = plan(small(outages, policy), tmp_path / outages)
         healthy, waited = planned.runs.values()
         a, b = execute(healthy, quiet), execute(waited, quiet)
         assert a["anchor_sha256"] == b["anchor_sha256"]
