@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from analysis.interpolation import Scale, left_out
+from analysis.interpolation import Scale, bracket, left_out, weights
 from analysis.whatif_grid import Grid, Option, Values
 
 
@@ -19,35 +19,62 @@ def with_scales(grid: Grid) -> Grid:
     return replace(grid, axes=tuple(axes))
 
 
-def stated_error(grid: Grid, option: Option, i: int) -> float | None:
-    """The largest relative error of hours or rent a token along an axis; None of two knots.
+def knot_errors(grid: Grid, option: Option, i: int) -> dict[int, float]:
+    """By flat index of an inner knot of an axis, the largest relative error of leaving it out.
 
-    Of rent at the scenario's prices. Seeds are averaged first.
+    Of hours or rent a token (at the scenario's prices), seed by seed: a single run is told worse
+    than the mean of several.
     """
-    errors = _errors(grid, option, i, grid.axes[i].scale)
-    return max(errors, default=None)
+    found: dict[int, float] = {}
+    for flat, error in _errors(grid, option, i, grid.axes[i].scale):
+        found[flat] = max(error, found.get(flat, 0.0))
+    return found
+
+
+def stated_error(grid: Grid, option: Option, at: Sequence[float]) -> float | None:
+    """How far off an interpolated outcome may be, relative; 0 on a knot, None where unknown.
+
+    Over the axes between whose knots the place lies the sum of the largest error of a corner.
+    """
+    knots, scales = [axis.knots for axis in grid.axes], [axis.scale for axis in grid.axes]
+    corners = weights(knots, scales, at)
+    if corners is None:
+        return None
+    total = 0.0
+    for i, value in enumerate(at):
+        found = bracket(knots[i], value, scales[i])
+        if found is None or found[1] == 0.0:
+            continue
+        errors = knot_errors(grid, option, i)
+        near = [errors[flat] for flat, _ in corners if flat in errors]
+        if not near:
+            return None
+        total += max(near)
+    return total
 
 
 def _total(grid: Grid, i: int, scale: Scale) -> float:
-    return math.fsum(error for each in grid.options for error in _errors(grid, each, i, scale))
+    return math.fsum(e for option in grid.options for _, e in _errors(grid, option, i, scale))
 
 
-def _errors(grid: Grid, option: Option, i: int, scale: Scale) -> list[float]:
+def _errors(grid: Grid, option: Option, i: int, scale: Scale) -> list[tuple[int, float]]:
     knots = [axis.knots for axis in grid.axes]
 
-    def hours(flat: int) -> float | None:
-        return _mean(option, flat, lambda run: run["hours"] / run["tokens"])
+    def of(what: Callable[[Values], float], seed: int) -> Callable[[int], float | None]:
+        def told(flat: int) -> float | None:
+            runs = option.cells[flat]
+            return None if runs is None else what(runs[seed]) / runs[seed]["tokens"]
 
-    def rent(flat: int) -> float | None:
-        return _mean(option, flat, lambda run: _rent(grid, run) / run["tokens"])
+        return told
 
-    return [abs(error) for value in (hours, rent) for error in left_out(knots, i, scale, value)]
+    quantities = (lambda run: run["hours"], lambda run: _rent(grid, run))
+    return [
+        (flat, abs(error))
+        for what in quantities
+        for seed in range(len(grid.seeds))
+        for flat, error in left_out(knots, i, scale, of(what, seed))
+    ]
 
 
 def _rent(grid: Grid, run: Values) -> float:
     return math.fsum(run[f"node_h.{name}"] * pool.usd_per_h for name, pool in grid.pools.items())
-
-
-def _mean(option: Option, flat: int, of: Callable[[Values], float]) -> float | None:
-    runs = option.cells[flat]
-    return None if runs is None else math.fsum(map(of, runs)) / len(runs)

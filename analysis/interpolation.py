@@ -57,8 +57,8 @@ def weights(
 
 def left_out(
     axes: Sequence[Knots], axis: int, scale: Scale, value: Callable[[int], float | None]
-) -> Iterator[float]:
-    """Relative errors at the inner knots of an axis, each interpolated from its two neighbours.
+) -> Iterator[tuple[int, float]]:
+    """(flat index, relative error) of inner knots of an axis, told from their two neighbours.
 
     The neighbours are twice as far apart as any two that are used, so this errs on the safe side.
 
@@ -76,4 +76,4 @@ def left_out(
         if low is None or high is None or not here:
             continue
         a, b, c = (of(axes[axis][j]) for j in (i - 1, i, i + 1))
-        yield (low + (high - low) * (b - a) / (c - a)) / here - 1.0
+        yield flat, (low + (high - low) * (b - a) / (c - a)) / here - 1.0

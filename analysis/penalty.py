@@ -12,13 +12,16 @@ point is missed by when it is left out. Never used beyond the trained points.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
-from analysis.bill import mean
+from analysis.folders import find
 from analysis.stats import root_mean_square
-from analysis.whatif_grid import GAP, Grid
+from analysis.sweep import gap as gap_of
+from analysis.sweep import sweep_of
+from analysis.whatif_grid import codec_of, mean_outage_rounds, policy_of, scenario_of
 
 LOSSLESS = {"wait", "restart"}
 FEWEST = 3
@@ -72,23 +75,38 @@ class Penalty:
     why: str
 
 
-def responses(grid: Grid) -> tuple[Response, ...]:
-    """What the trained cells of a study say, per policy and codec."""
+def responses(folder: Path) -> tuple[Response, ...]:
+    """What the trained points of a study say, per policy and codec.
+
+    Raises:
+        AnalysisError: no study, or a broken file.
+    """
+    sweep = sweep_of(find(folder))
     found: dict[tuple[str, str], list[Trained]] = {}
-    for option in grid.options:
-        for runs in option.cells:
-            if runs is None or not all(GAP in run for run in runs):
-                continue
-            means = {key: mean([run[key] for run in runs])
-                     for key in ("degraded_share", "outage_rounds", GAP)}  # fmt: skip
-            if means["degraded_share"] > 0 and means["outage_rounds"] > 0:
-                point = Trained(means["degraded_share"], means["outage_rounds"], means[GAP])
-                found.setdefault((option.policy, option.codec), []).append(point)
+    codecs: dict[str | None, str] = {}
+    for point in sweep.points if sweep is not None else ():
+        gap, share, rounds = (point.mean(read) for read in (gap_of, _degraded_share, _rounds))
+        if gap is None or not share or not rounds:
+            continue
+        entry = point.done[0].entry
+        assert entry is not None, "done"
+        if point.arm not in codecs:
+            codecs[point.arm] = codec_of(scenario_of(entry))
+        key = (policy_of(entry.summary), codecs[point.arm])
+        found.setdefault(key, []).append(Trained(share, rounds, gap))
     return tuple(
         fit(policy, codec, points)
         for (policy, codec), points in found.items()
         if len(points) >= FEWEST
     )
+
+
+def _degraded_share(summary: Mapping[str, Any]) -> float:
+    return float(summary["degraded_share"])
+
+
+def _rounds(summary: Mapping[str, Any]) -> float | None:
+    return mean_outage_rounds(summary) or None
 
 
 def fit(policy: str, codec: str, points: Sequence[Trained]) -> Response:

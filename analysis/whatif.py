@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 from markupsafe import Markup
 
 from analysis import page, whatif_words
-from analysis.bill import Outcome, Setting, is_off_grid, outcome, scenario_setting
+from analysis.bill import Setting, is_off_grid, outcome, scenario_setting
 from analysis.breakeven import (
     Even,
     Rated,
@@ -26,9 +25,9 @@ from analysis.breakeven import (
     spot_price,
 )
 from analysis.folders import AnalysisError, find
-from analysis.grid_error import stated_error, with_scales
+from analysis.grid_error import knot_errors, stated_error, with_scales
 from analysis.penalty import Response, penalty, responses
-from analysis.stats import LEVEL, interval, t_quantile
+from analysis.stats import LEVEL, t_quantile
 from analysis.table import stale_prices
 from analysis.whatif_grid import GAP, LINKS, Grid, Option, read_grid
 
@@ -68,7 +67,7 @@ def write_whatif(folder: Path, losses: Path | None = None) -> Path:
 def read_all(folder: Path, losses: Path | None) -> tuple[Grid, tuple[Response, ...]]:
     """The grid, and what is known of losses that were not trained."""
     grid = with_scales(read_grid(Path(folder)))
-    return grid, responses(grid if losses is None else read_grid(losses))
+    return grid, responses(Path(folder) if losses is None else losses)
 
 
 def labels(grid: Grid, folder: Path) -> list[str]:
@@ -108,7 +107,7 @@ def page_data(grid: Grid, told: Sequence[Response]) -> dict[str, Any]:
                 "market": option.market,
                 "policy": option.policy,
                 "codec": option.codec,
-                "errors": [stated_error(grid, option, i) for i in range(len(grid.axes))],
+                "errors": [knot_errors(grid, option, i) for i in range(len(grid.axes))],
                 "cells": [
                     None if runs is None else [[run.get(key) for key in keys] for run in runs]
                     for runs in option.cells
@@ -213,31 +212,12 @@ def _row(grid: Grid, option: Option, told: Sequence[Response], setting: Setting)
         "known": True,
         **asdict(found),
         "interpolated": bool(off),
-        "error": _error(grid, option, found, off),
+        "error": stated_error(grid, option, setting.at),
         "gap": costs.gap,
         "gap_error": costs.error,
         "gap_kind": costs.kind,
         "gap_why": costs.why,
     }
-
-
-def _error(grid: Grid, option: Option, found: Outcome, off: Sequence[int]) -> float | None:
-    """How far off an interpolated outcome may be, relative: curvature, and the luck of the seeds.
-
-    Of the axes between whose knots it lies, what knots are missed by when left out; and half the
-    95 % interval over seeds, since runs there would meet other outages. 0 on a knot; None unknown.
-    """
-    if not off:
-        return 0.0
-    errors = [stated_error(grid, option, i) for i in off]
-    for values in (found.cost_by_seed, found.time_by_seed):
-        over = interval(values)
-        width = None if over is None else over.half_width
-        errors.append(None if over is None or width is None else width / over.mean)
-    known = [error for error in errors if error is not None]
-    if len(known) < len(errors):
-        return None
-    return math.fsum(known[:-2]) + max(known[-2:])
 
 
 def _even(grid: Grid, setting: Setting, a: Option, b: Option) -> dict[str, Any]:

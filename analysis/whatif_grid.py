@@ -118,7 +118,7 @@ def read_grid(folder: Path) -> Grid:
     keys = sorted(sweep.numeric, key=lambda key: key != sweep.along)
     axes = tuple(_axis(sweep, key) for key in keys)
     first = {point.arm: _entry(point) for point in reversed(sweep.points) if point.done}
-    scenarios = {arm: _scenario(entry) for arm, entry in first.items() if entry is not None}
+    scenarios = {arm: scenario_of(entry) for arm, entry in first.items() if entry is not None}
     pools, usd_per_gb, stored = _prices(folder, scenarios)
     options = tuple(
         _option(sweep, arm, scenarios[arm], axes, pools)
@@ -159,7 +159,8 @@ def _entry(point: Point) -> Entry | None:
     return point.done[0].entry
 
 
-def _scenario(entry: Entry) -> dict[str, Any]:
+def scenario_of(entry: Entry) -> dict[str, Any]:
+    """What a run's scenario says of pools, network and method."""
     path = entry.path / "scenario.yaml"
     try:
         found = yaml.safe_load(path.read_text("utf-8"))
@@ -252,19 +253,31 @@ def _option(
             assert cell.entry is not None, "done"
             told = cell.entry.summary
             used |= {name for name, s in told["billed"]["node_s"].items() if s > 0}
-            policy = policy or " ".join(map(_policy_name, told["policy"]))
+            policy = policy or policy_of(told)
     markets = {pools[name].market.replace("_", "-") for name in used}
     return Option(
         name=arm or "run",
         market=markets.pop() if len(markets) == 1 else "mix",
         policy=policy,
-        codec=str(scenario["method"]["boundary"]["codec"]),
+        codec=codec_of(scenario),
         cells=tuple(cells),
     )
 
 
-def _policy_name(told: Any) -> str:
-    return told if isinstance(told, str) else next(iter(told))
+def policy_of(summary: Mapping[str, Any]) -> str:
+    """Names of a run's policies without their limits: `skip idle`."""
+    told = summary["policy"]
+    return " ".join(name if isinstance(name, str) else next(iter(name)) for name in told)
+
+
+def codec_of(scenario: Mapping[str, Any]) -> str:
+    """What crosses stage boundaries in a run."""
+    return str(scenario["method"].get("boundary", {}).get("codec", "none"))
+
+
+def mean_outage_rounds(summary: Mapping[str, Any]) -> float:
+    """Mean outage of a run in its global steps; 0 where none has ended."""
+    return float((summary["mean_outage_s"] or 0.0) / summary["wall_s"] * summary["global_steps"])
 
 
 def _by_seed(cells: Iterable[Cell]) -> list[Cell]:
@@ -278,11 +291,10 @@ def _values(cell: Cell, pools: Mapping[str, PoolPrice]) -> Values:
     billed = told.get("billed")
     if not isinstance(billed, dict) or set(billed) != {"node_s", "bytes", "stored_byte_s"}:
         broken(path, "billed: node_s, bytes and stored_byte_s are expected")
-    round_s = told["wall_s"] / told["global_steps"]
     return {
         "hours": told["wall_s"] / HOUR_S,
         **{key: told[key] for key in PLAIN[1:5]},
-        "outage_rounds": (told["mean_outage_s"] or 0.0) / round_s,
+        "outage_rounds": mean_outage_rounds(told),
         "gb_months": billed["stored_byte_s"] / GB / MONTH_S,
         **{f"node_h.{name}": billed["node_s"].get(name, 0.0) / HOUR_S for name in pools},
         **{f"gb.{link}": billed["bytes"][link] / GB for link in LINKS},

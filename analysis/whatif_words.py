@@ -23,6 +23,8 @@ def pair(rows: Sequence[Row]) -> tuple[str, str]:
 
 def sentences(grid: Grid, told: Mapping[str, Any]) -> list[str]:
     """What a reader should take away."""
+    if not told["options"]:
+        return ["Nothing is chosen to compare."]
     rows = {row["name"]: row for row in told["options"] if row["known"]}
     if not rows:
         return ["Unknown: the setting lies outside the grid, and nothing is extrapolated."]
@@ -47,6 +49,8 @@ def sentences(grid: Grid, told: Mapping[str, Any]) -> list[str]:
         found.append(_beside(safe, best, lead))
     if told["even"] is not None:
         found += _even(grid, told)
+    front = ", ".join(told["front"])
+    found.append(f"Not beaten in dollars, hours and loss at once: {front}.")
     return [*found, _loss(best)]
 
 

@@ -80,13 +80,18 @@ function penalty(grid, option, share, rounds, measured) {
   return told("interpolated", gap, own.error, `from ${own.points} trained points`);
 }
 
-// How far off an interpolated outcome may be: curvature, and the luck of the seeds.
-function errorOf(grid, option, off, bySeed) {
-  if (!off.some(Boolean)) return 0;
-  const curved = option.errors.filter((_, k) => off[k]);
-  const luck = bySeed.map((values) => told(grid, values)).map((of) =>
-    (of.half_width === null ? null : of.half_width / of.mean));
-  return [...curved, ...luck].includes(null) ? null : sum(curved) + Math.max(...luck);
+// How far off an interpolated outcome may be: of the axes between whose knots it lies, the most by
+// which a corner was missed when it was left out; null where no corner was.
+function errorOf(grid, option, at) {
+  const corners = weights(grid.axes, at).map(([flat]) => flat);
+  let total = 0;
+  for (let k = 0; k < grid.axes.length; k++) {
+    if (bracket(grid.axes[k], at[k])[1] === 0) continue;
+    const near = corners.filter((flat) => flat in option.errors[k]);
+    if (!near.length) return null;
+    total += Math.max(...near.map((flat) => option.errors[k][flat]));
+  }
+  return total;
 }
 
 function outcome(grid, option, setting) {
@@ -115,7 +120,7 @@ function outcome(grid, option, setting) {
     token_share: mean(all("token_share")),
     full_depth_token_share: mean(all("full_depth_token_share")),
     degraded_share: share, outage_rounds: rounds, cost_by_seed: cost, gb_by: kinds,
-    interpolated: off.some(Boolean), error: errorOf(grid, option, off, [cost, time]),
+    interpolated: off.some(Boolean), error: errorOf(grid, option, setting.at),
     ...penalty(grid, option, share, rounds, gaps.includes(null) ? null : mean(gaps)),
   };
 }

@@ -33,6 +33,7 @@ function choosePair(rows) {
 }
 
 function sentences(grid, told) {
+  if (!told.options.length) return ["Nothing is chosen to compare."];
   const rows = ranked(told.options);
   if (!rows.length) {
     return ["Unknown: the setting lies outside the grid, and nothing is extrapolated."];
@@ -54,7 +55,9 @@ function sentences(grid, told) {
   if (safe && best.gap_kind !== "exact") {
     found.push(beside(safe, `The cheapest that trains as if nothing had failed, ${safe.name},`));
   }
-  return [...found, ...(told.even ? evenWords(grid, told) : []), lossWords(best)];
+  if (told.even) found.push(...evenWords(grid, told));
+  found.push(`Not beaten in dollars, hours and loss at once: ${told.front.join(", ")}.`);
+  return [...found, lossWords(best)];
 }
 
 function evenWords(grid, told) {

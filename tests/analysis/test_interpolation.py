@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import product
 
 import pytest
@@ -60,13 +61,14 @@ def test_nothing_is_told_beyond_the_grid(knots: list[float], scale: Scale, by: f
 def test_an_inner_knot_is_left_out_and_told_from_its_neighbours() -> None:
     axes = [[1.0, 2.0, 4.0], [1.0, 10.0]]
     table = [0.0, 1.0, 10.0, 1.0, 40.0, 4.0]
-    assert list(left_out(axes, 0, "linear", lambda flat: table[flat])) == pytest.approx(
-        [40 / 3 / 10 - 1, 2 / 1 - 1]
-    )
-    assert list(left_out(axes, 0, "log", lambda flat: table[flat])) == pytest.approx([1.0, 1.5])
-    assert list(left_out(axes, 1, "log", lambda flat: table[flat])) == []
-    missing = [None, *table[1:]]
-    assert list(left_out(axes, 0, "linear", lambda flat: missing[flat])) == pytest.approx([1.0])
+
+    def told(axis: int, scale: Scale, values: Sequence[float | None]) -> dict[int, float]:
+        return dict(left_out(axes, axis, scale, lambda flat: values[flat]))
+
+    assert told(0, "linear", table) == pytest.approx({2: 40 / 3 / 10 - 1, 3: 2 / 1 - 1})
+    assert told(0, "log", table) == pytest.approx({2: 1.0, 3: 1.5})
+    assert told(1, "log", table) == {}
+    assert told(0, "linear", [None, *table[1:]]) == pytest.approx({3: 1.0})
 
 
 def test_a_grid_without_axes_is_one_point() -> None:

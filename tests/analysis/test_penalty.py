@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
-from analysis.penalty import Trained, fit, penalty
+from analysis.penalty import Trained, fit, penalty, responses
+from tests.analysis.fake_study import SKIP, FakeStudy
 
 POINTS = [
     Trained(share, rounds, share * (0.2 + 0.1 * math.log(rounds)))
@@ -64,3 +66,15 @@ def test_how_a_penalty_is_known(
     assert (told.kind, told.gap) == (kind, gap)
     other = penalty("skip idle", "shared", [fit("skip idle", "none", POINTS)], 0.1, 4.0)
     assert other.kind == "unknown", "another codec"
+
+
+def test_a_trained_study_tells_its_policies_apart(tmp_path: Path) -> None:
+    study = FakeStudy(noise=0.0, controls=()).write(tmp_path)
+    found = {told.policy: told for told in responses(study)}
+    assert found.keys() == {"skip idle", "idle"}
+    assert found["skip idle"].points == 4, "without failures nothing is degraded"
+    assert found["skip idle"].per_share < found["idle"].per_share
+    told = penalty("skip idle", "none", list(found.values()), found["skip idle"].most_degraded, 6.0)
+    assert told.gap is not None
+    assert told.error is not None
+    assert abs(told.gap - SKIP[0.4]) < 3 * told.error
