@@ -69,8 +69,8 @@ function buildKnobs() {
         turn(knob, Number(knob.number.value));
       }
     });
-    const row = element("div", {class: "knob"}, label, knob.range, knob.number,
-      element("span", {class: "unit"}, knob.unit));
+    const row = element("div", {class: "knob"}, label, knob.number,
+      element("span", {class: "unit"}, knob.unit), knob.range);
     byId("knobs-" + knob.group).append(row);
   }
   for (const kind of ["market", "policy"]) {
