@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -28,24 +28,44 @@ class LedgerError(Exception):
 
 
 class Account:
-    """Over the replicas booked so far."""
+    """Over the replicas booked so far.
 
-    def __init__(self, terms: Terms, start_s: float, end_s: float) -> None:
+    Args:
+        before: of the round before, whose arrays hold for replicas that did the same again.
+    """
+
+    def __init__(
+        self, terms: Terms, start_s: float, end_s: float, before: Account | None = None
+    ) -> None:
         self.terms, self.start_s, self.end_s = terms, start_s, end_s
         self.seconds = np.zeros(len(CLASSES))  # by class, summed over slots; once closed
-        self._booked: list[tuple[Sequence[int], list[list[float]]]] = []  # [class][stage] of each
+        self._booked: list[tuple[Collection[int], list[list[float]]]] = []  # [class][stage] of each
         self.ready_s = 0.0  # of wait: slots that had not joined
-        self.steps = np.zeros((terms.replicas, terms.stages), dtype=np.int32)
-        self.compute_s = np.zeros((terms.replicas, terms.stages))
-        self.slowness = np.ones((terms.replicas, terms.stages))
+        if before is None:
+            self.steps = np.zeros((terms.replicas, terms.stages), dtype=np.int32)
+            self.compute_s = np.zeros((terms.replicas, terms.stages))
+            self.slowness = np.ones((terms.replicas, terms.stages))
+        else:
+            self.steps, self.compute_s = before.steps.copy(), before.compute_s.copy()
+            self.slowness = before.slowness.copy()
         self.crossings: Counter[tuple[int, int]] = Counter()
         self.hop_bytes = self.lost_hop_bytes = 0
         self.hop_billed: Billed = Counter()  # lost bytes too
         self.lost_uploads: Counter[int] = Counter()  # by stage
         self.slack_s = ROUNDING * (1.0 + end_s)
 
-    def add(self, rows: Sequence[int], plan: ReplicaRound, tiles: Sequence[list[Tile]]) -> None:
-        """Book replicas that did the same, by the plan and the [S] tiles of one."""
+    def add(
+        self,
+        rows: Collection[int],
+        plan: ReplicaRound,
+        tiles: Sequence[list[Tile]],
+        fresh: Collection[int],
+    ) -> None:
+        """Book replicas that did the same, by the plan and the [S] tiles of one.
+
+        Args:
+            fresh: those of them that may have done something else in the round before.
+        """
         seconds = [[0.0] * self.terms.stages for _ in CLASSES]
         for stage, of_slot in enumerate(tiles):
             for start_s, end_s, what, _ in of_slot:
@@ -63,11 +83,11 @@ class Account:
                 self.crossings[hop] += len(rows) * phase.steps
             self.hop_bytes += self._carried(plan, phase, len(rows))
         self._booked.append((rows, seconds))
-        index = rows[0] if len(rows) == 1 else rows
-        steps = plan.steps()
-        self.steps[index], self.compute_s[index] = steps, seconds[ROW["compute"]]
-        if plan.pace:
-            self.slowness[index] = [mean_slowness(plan.pace, *each) for each in enumerate(steps)]
+        if fresh:
+            index, steps = list(fresh), plan.steps()
+            slowness = [mean_slowness(plan.pace, *each) for each in enumerate(steps)]
+            self.steps[index], self.compute_s[index] = steps, seconds[ROW["compute"]]
+            self.slowness[index] = slowness
         for phase in plan.discarded():
             self.lost_hop_bytes += self._carried(plan, phase, len(rows))
         for stage in plan.failed_uploads():
@@ -90,7 +110,7 @@ class Account:
         missed_s = np.abs(booked.sum(axis=1) - (self.end_s - self.start_s)).max(axis=1)
         worst = int(np.maximum(missed_s, -booked.min(axis=(1, 2))).argmax())
         if max(missed_s[worst], -booked[worst].min()) > self.slack_s:
-            replica, seconds = self._booked[worst][0][0], booked[worst].tolist()
+            replica, seconds = min(self._booked[worst][0]), booked[worst].tolist()
             raise LedgerError(f"replica {replica}: slot-seconds {seconds} do not close")
         self.seconds = np.array([len(rows) for rows, _ in self._booked]) @ booked.sum(axis=2)
         for array in (self.steps, self.compute_s, self.slowness):

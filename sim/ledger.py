@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,14 +29,18 @@ LONG_ROUNDS = 2.0
 class Ledger:
     """Books the rounds of a run, and keeps the timeline.
 
-    Replicas that went through a round alike are booked once, and a round in which no slot changed
-    is the one before at other instants.
+    Replicas that went through a round alike are booked once, and stay together until something
+    happens to one. A round in which no slot changed is the one before at other instants.
     """
 
     def __init__(self, terms: Terms, roster: Roster) -> None:
         self.terms, self.roster = terms, roster
         self.timeline = Timeline(LONG_ROUNDS * terms.training_s(roster.kinds))
         self._stirred: set[int] = set(range(terms.replicas))  # in the last round
+        self._moving: set[int] = set()  # with a slot that will be something else by itself
+        self._group_of: list[Hashable] = [None] * terms.replicas
+        self._groups: dict[Hashable, set[int]] = {}
+        self._account: Account | None = None  # of the last round
         self._last: GlobalStep | None = None
         self._snapshot_bytes = self._held_bytes = 0
 
@@ -69,13 +72,14 @@ class Ledger:
             return self._last
         node_s, spare_s = settled.node_s, settled.spare_s
         undone = undone or Undone.nothing(self.terms.stages)
-        account = Account(self.terms, start_s, end_s)
+        account = Account(self.terms, start_s, end_s, self._account)
         stirred = self.roster.changed | replicas.own.keys()
         if waits_long or is_undone:
             stirred |= set(range(self.terms.replicas))  # somebody kept all of them waiting
-        for rows in self._alike(stirred, start_s, end_s, replicas):
-            self._book(account, rows, exchange, replicas, stirred, undone)
-        self._stirred, self.roster.changed = stirred, set()
+        doubtful = stirred | self._stirred | self._moving
+        for rows in self._alike(doubtful, stirred, start_s, end_s, replicas):
+            self._book(account, rows, exchange, replicas, doubtful, undone)
+        self._account, self._stirred, self.roster.changed = account, stirred, set()
         account.close(sum(node_s.values()), spare_s)
         nbytes = self._traffic(account, exchange, settled, undone)
         self._held_bytes = self._held(exchange)
@@ -139,44 +143,67 @@ class Ledger:
     # --- slots ------------------------------------------------------------------------------
 
     def _alike(
-        self, stirred: set[int], start_s: float, end_s: float, replicas: Replicas
-    ) -> Iterator[list[int]]:
-        """Replicas by what happened to them, those alike together."""
-        special = self.roster.odd | self.roster.uneven | stirred | self._stirred
-        whole = [r for r in range(self.terms.replicas) if r not in special]
-        groups: dict[Hashable, list[int]] = {"whole": whole} if whole else {}
-        for r in sorted(special):
-            states = tuple(place.only_state(start_s, end_s) for place in self.roster.row(r))
+        self,
+        doubtful: set[int],
+        stirred: set[int],
+        start_s: float,
+        end_s: float,
+        replicas: Replicas,
+    ) -> Iterable[Collection[int]]:
+        """Replicas by what happened to them, those alike together.
+
+        Args:
+            doubtful: those that may not be as in the round before.
+            stirred: those to which something has happened; more are found.
+        """
+        for r in sorted(doubtful):
+            row = self.roster.row(r)
+            states = tuple(place.only_state(start_s, end_s) for place in row)
+            if all(len(place.log) == 1 for place in row):
+                self._moving.discard(r)
+            else:
+                self._moving.add(r)
             if None in states:
                 stirred.add(r)
             is_alone = r in replicas.own or None in states
-            groups.setdefault(r if is_alone else (states, replicas.kind(r)), []).append(r)
-        yield from groups.values()
+            self._put(r, r if is_alone else (states, replicas.kind(r)))
+        return self._groups.values()
+
+    def _put(self, r: int, group: Hashable) -> None:
+        before = self._group_of[r]
+        if group == before:
+            return
+        if before is not None:
+            self._groups[before].remove(r)
+            if not self._groups[before]:
+                del self._groups[before]
+        self._group_of[r] = group
+        self._groups.setdefault(group, set()).add(r)
 
     def _book(
         self,
         account: Account,
-        rows: Sequence[int],
+        rows: Collection[int],
         exchange: Exchange,
         replicas: Replicas,
-        stirred: AbstractSet[int],
+        doubtful: set[int],
         undone: Undone,
     ) -> None:
         """Book replicas that are alike, and their timelines where these may have changed."""
-        plan, start_s, end_s = replicas[rows[0]], account.start_s, account.end_s
-        places, intervals = self.roster.row(rows[0]), plan.intervals()
+        first, start_s, end_s = next(iter(rows)), account.start_s, account.end_s
+        plan, places = replicas[first], self.roster.row(first)
         tiles = []
-        for place, before, mine in zip(places, undone.did, intervals, strict=True):
+        for place, before, mine in zip(places, undone.did, plan.intervals(), strict=True):
             did = [*before, *mine, *self._fetched(place.slot, exchange)]
             tiles.append(slot_tiles(place.log, did, start_s, end_s))
-        account.add(rows, plan, tiles)
+        fresh = doubtful.intersection(rows)
+        account.add(rows, plan, tiles, fresh)
         uploading = plan.uploading()
         trains_from_s = [plan.end_s if s in uploading else NEVER_S for s in range(len(tiles))]
-        for r in rows:
-            if r in stirred or r in self._stirred:
-                for s, place in enumerate(self.roster.row(r)):
-                    own = tiles[s] if r == rows[0] else _of_worker(tiles[s], place.log[0][2])
-                    self.timeline.add(place.slot, own, trains_from_s[s])
+        for r in fresh:
+            for s, place in enumerate(self.roster.row(r)):
+                own = tiles[s] if r == first else _of_worker(tiles[s], place.log[0][2])
+                self.timeline.add(place.slot, own, trains_from_s[s])
 
     def _fetched(self, slot: Slot, exchange: Exchange) -> list[Interval]:
         """When a slot receives, and the checkpoint after it."""
