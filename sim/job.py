@@ -204,10 +204,8 @@ class Job:
         """Slots that are ready join at the boundary (rule 5)."""
         for place in [place for place in self._joiners if not place.joined]:
             del self._joiners[place]  # it joined for an attempt that came to nothing
-        for r in sorted(self.roster.odd):
-            for place in self.roster.row(r):
-                if not place.joined and place.ready_s <= self._env.now:
-                    self._join(place)
+        for place in self.roster.ready(self._env.now):
+            self._join(place)
 
     def _join(self, place: Place) -> None:
         """A slot takes part; if its whole state is that of the last boundary, nothing happened."""

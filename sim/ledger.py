@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
@@ -37,7 +38,8 @@ class Ledger:
         self.terms, self.roster = terms, roster
         self.timeline = Timeline(LONG_ROUNDS * terms.training_s(roster.kinds))
         self._stirred: set[int] = set(range(terms.replicas))  # in the last round
-        self._moving: set[int] = set()  # with a slot that will be something else by itself
+        self._turns: list[tuple[float, int]] = []  # when a slot of a replica turns by itself
+        self._waited_long = False  # in the last round
         self._group_of: list[Hashable] = [None] * terms.replicas
         self._groups: dict[Hashable, set[int]] = {}
         self._account: Account | None = None  # of the last round
@@ -74,11 +76,11 @@ class Ledger:
         undone = undone or Undone.nothing(self.terms.stages)
         account = Account(self.terms, start_s, end_s, self._account)
         stirred = self.roster.changed | replicas.own.keys()
-        if waits_long or is_undone:
+        if waits_long or is_undone or self._waited_long:
             stirred |= set(range(self.terms.replicas))  # somebody kept all of them waiting
-        doubtful = stirred | self._stirred | self._moving
-        for rows in self._alike(doubtful, stirred, start_s, end_s, replicas):
-            self._book(account, rows, exchange, replicas, doubtful, undone)
+        for rows in self._alike(stirred, start_s, end_s, replicas):
+            self._book(account, rows, exchange, replicas, stirred, undone)
+        self._waited_long = waits_long or is_undone
         self._account, self._stirred, self.roster.changed = account, stirred, set()
         account.close(sum(node_s.values()), spare_s)
         nbytes = self._traffic(account, exchange, settled, undone)
@@ -143,42 +145,40 @@ class Ledger:
     # --- slots ------------------------------------------------------------------------------
 
     def _alike(
-        self,
-        doubtful: set[int],
-        stirred: set[int],
-        start_s: float,
-        end_s: float,
-        replicas: Replicas,
+        self, stirred: set[int], start_s: float, end_s: float, replicas: Replicas
     ) -> Iterable[Collection[int]]:
         """Replicas by what happened to them, those alike together.
 
         Args:
-            doubtful: those that may not be as in the round before.
-            stirred: those to which something has happened; more are found.
+            stirred: those to which something has happened; gets those that are not as in the
+                round before.
         """
+        doubtful = stirred | self._stirred
+        while self._turns and self._turns[0][0] < end_s:
+            doubtful.add(heapq.heappop(self._turns)[1])
         for r in sorted(doubtful):
             row = self.roster.row(r)
             states = tuple(place.only_state(start_s, end_s) for place in row)
-            if all(len(place.log) == 1 for place in row):
-                self._moving.discard(r)
-            else:
-                self._moving.add(r)
-            if None in states:
-                stirred.add(r)
+            for place in row:
+                if len(place.log) > 1:
+                    heapq.heappush(self._turns, (place.log[1][0], r))
             is_alone = r in replicas.own or None in states
-            self._put(r, r if is_alone else (states, replicas.kind(r)))
+            if self._put(r, r if is_alone else (states, replicas.kind(r))) or is_alone:
+                stirred.add(r)
         return self._groups.values()
 
-    def _put(self, r: int, group: Hashable) -> None:
+    def _put(self, r: int, group: Hashable) -> bool:
+        """Whether the replica was in another group before."""
         before = self._group_of[r]
         if group == before:
-            return
+            return False
         if before is not None:
             self._groups[before].remove(r)
             if not self._groups[before]:
                 del self._groups[before]
         self._group_of[r] = group
         self._groups.setdefault(group, set()).add(r)
+        return True
 
     def _book(
         self,
@@ -186,7 +186,7 @@ class Ledger:
         rows: Collection[int],
         exchange: Exchange,
         replicas: Replicas,
-        doubtful: set[int],
+        stirred: set[int],
         undone: Undone,
     ) -> None:
         """Book replicas that are alike, and their timelines where these may have changed."""
@@ -196,7 +196,7 @@ class Ledger:
         for place, before, mine in zip(places, undone.did, plan.intervals(), strict=True):
             did = [*before, *mine, *self._fetched(place.slot, exchange)]
             tiles.append(slot_tiles(place.log, did, start_s, end_s))
-        fresh = doubtful.intersection(rows)
+        fresh = stirred.intersection(rows)
         account.add(rows, plan, tiles, fresh)
         uploading = plan.uploading()
         trains_from_s = [plan.end_s if s in uploading else NEVER_S for s in range(len(tiles))]

@@ -16,7 +16,7 @@ from sim.payroll import Payroll, Settled
 from sim.placement import Placement
 from sim.places import NEVER_S, Place, Worker
 from sim.records import Spell
-from sim.vacancies import Vacancies
+from sim.vacancies import Queue, Vacancies
 
 
 @dataclass(eq=False)
@@ -60,6 +60,7 @@ class Roster:
     """Nothing happens to a slot after this instant that is known now."""
     _restores: dict[int, tuple[float, int]] = field(default_factory=dict)  # start_s, bytes
     _restored_bytes: int = 0
+    _coming: Queue = field(default_factory=Queue)  # slots, from when they are ready
 
     def __post_init__(self) -> None:
         self.stages = self.cluster.stages
@@ -110,6 +111,14 @@ class Roster:
         rows = (self.row(r) for r in self.odd)
         ready_s = (place.ready_s for row in rows for place in row if not place.joined)
         return min(ready_s, default=NEVER_S)
+
+    def ready(self, t_s: float) -> list[Place]:
+        """Slots that are ready by t and have not joined, in order."""
+        places = self.places
+        numbers = self._coming.waiting(
+            t_s, lambda n: not places[n].joined and places[n].ready_s <= t_s
+        )
+        return [places[number] for number in numbers]
 
     def last_ready_s(self) -> float:
         """When the last of them will be; infinite while one is vacant."""
@@ -183,7 +192,7 @@ class Roster:
         of_restore = place.slot[1], place.last.kind, place.missed > 0
         self._restored_bytes += self.restore(*of_restore)[0]
         place.write((t_s, "ready"))
-        self._look_at(place, t_s)
+        self._comes(place, t_s)
 
     def fill(self, t_s: float) -> None:
         """Booted spares take the slots that are known to be vacant."""
@@ -253,6 +262,11 @@ class Roster:
         place.ready_s = start_s + restore_s
         self._restores[worker.number] = (start_s, nbytes)
         place.write((t_s, "provision"), (start_s, "restore"), (place.ready_s, "ready"))
+        self._comes(place, t_s)
+
+    def _comes(self, place: Place, t_s: float) -> None:
+        r, stage = place.slot
+        self._coming.add(place.ready_s, r * self.stages + stage)
         self._look_at(place, t_s)
 
     def stir(self, t_s: float) -> None:
