@@ -129,10 +129,9 @@ def stretches(terms: Terms, roster: Roster, events: Iterable[Event]) -> Iterator
     env, found = Clock(), deque[Stretch]()
     news = News(NoOutages(), env, Bell(env), terms, roster, Replicas(terms, roster))
     whole = Whole(terms, roster, news)
-    undone = Undone.nothing(terms.stages)
 
     def reload(known_s: float) -> float:
-        return undone.reload(terms, known_s, roster.joined, roster.kinds, takes_time=True)
+        return Undone().reload(terms, known_s, roster.joined, roster.kinds, takes_time=True)
 
     def live() -> Process:
         while True:

@@ -73,7 +73,7 @@ class Ledger:
             self._last = self._again(self._last, start_s, end_s, settled)
             return self._last
         node_s, spare_s = settled.node_s, settled.spare_s
-        undone = undone or Undone.nothing(self.terms.stages)
+        undone = undone or Undone()
         account = Account(self.terms, start_s, end_s, self._account)
         stirred = self.roster.changed | replicas.own.keys()
         if waits_long or is_undone or self._waited_long:
@@ -193,8 +193,8 @@ class Ledger:
         first, start_s, end_s = next(iter(rows)), account.start_s, account.end_s
         plan, places = replicas[first], self.roster.row(first)
         tiles = []
-        for place, before, mine in zip(places, undone.did, plan.intervals(), strict=True):
-            did = [*before, *mine, *self._fetched(place.slot, exchange)]
+        for place, mine in zip(places, plan.intervals(), strict=True):
+            did = [*undone.did(place.slot), *mine, *self._fetched(place.slot, exchange)]
             tiles.append(slot_tiles(place.log, did, start_s, end_s))
         fresh = stirred.intersection(rows)
         account.add(rows, plan, tiles, fresh)

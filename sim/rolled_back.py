@@ -59,7 +59,7 @@ class RolledBack:
 
     def __post_init__(self) -> None:
         self._whole = Whole(self.terms, self.roster, self.news)
-        self._undone = Undone.nothing(self.terms.stages)
+        self._undone = Undone()
         self._joins = np.zeros((self.terms.replicas, self.terms.stages), dtype=np.int8)
         self._joins.flags.writeable = False
         self._exchange = Exchange.of_all(self.terms, self.roster.kinds)
@@ -133,5 +133,5 @@ class RolledBack:
                 self._undone,
             )
             self.commit(step)
-            self._undone, self._carried = Undone.nothing(self.terms.stages), []
+            self._undone, self._carried = Undone(), []
             self._stored, self._stored_s = lap.index + 1, step.end_s

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sim.exchange import Exchange
-from sim.replica import Interval
+from sim.places import Slot
+from sim.replica import Interval, Span
 from sim.replicas import Replicas
 from sim.terms import Terms
 from sim.via import Billed, Kinds, Slots
@@ -16,8 +20,6 @@ from sim.via import Billed, Kinds, Slots
 class Undone:
     """Grows with each attempt that comes to nothing; is booked with the round after it."""
 
-    did: list[list[Interval]]
-    """[S] what a slot that was there all the time did: lost, then restore; in order."""
     hop_billed: Billed = field(default_factory=Counter)
     """Between stages."""
     sync_billed: Billed = field(default_factory=Counter)
@@ -26,37 +28,44 @@ class Undone:
     """Of checkpoints that were begun, whole."""
     restore_bytes: int = 0
     """Loaded by the slots that were there."""
-    happened: bool = False
+    _lost: list[Span] = field(default_factory=list)
+    """Attempts, from their start until one knew that they were over."""
+    _loaded_s: list[NDArray[np.float64]] = field(default_factory=list)
+    """[R, S] until when a slot that was there loaded the checkpoint then; one each attempt."""
 
-    @staticmethod
-    def nothing(stages: int) -> Undone:
-        return Undone([[] for _ in range(stages)])
+    @property
+    def happened(self) -> bool:
+        return bool(self._lost)
+
+    def did(self, slot: Slot) -> list[Interval]:
+        """What a slot that was there all the time did: lost, then restore; in order."""
+        intervals: list[Interval] = []
+        for (begun_s, known_s), loaded_s in zip(self._lost, self._loaded_s, strict=True):
+            until_s = float(loaded_s[slot])
+            intervals += [(begun_s, known_s, "lost"), (known_s, until_s, "restore")]
+        return intervals
 
     def lose(self, begun_s: float, known_s: float) -> None:
         """An attempt since `begun_s` is over, and one knows at `known_s`."""
-        self.happened = True
-        for stage in self.did:
-            stage.append((begun_s, known_s, "lost"))
+        self._lost.append((begun_s, known_s))
 
     def reload(
         self, terms: Terms, known_s: float, there: Slots, kinds: Kinds, takes_time: bool
     ) -> float:
-        """Slots that are there load the checkpoint: since when they have.
-
-        Those of a stage take the time of the slowest.
+        """Slots that are there load the checkpoint: since when all have.
 
         Args:
             there: [R, S] which those are. kinds: [R, S] of their workers.
         """
-        ends_s = [known_s]
+        took_s = np.zeros(there.shape)
         for stage in range(terms.stages):
-            of_kinds = kinds[there[:, stage], stage].tolist()
-            loads = [terms.restore(stage, kind) for kind in of_kinds]
-            self.restore_bytes += sum(nbytes for nbytes, _ in loads)
-            if takes_time and loads:
-                ends_s.append(known_s + max(restore_s for _, restore_s in loads))
-                self.did[stage].append((known_s, ends_s[-1], "restore"))
-        return max(ends_s)
+            for kind in np.unique(kinds[there[:, stage], stage]).tolist():
+                nbytes, restore_s = terms.restore(stage, kind)
+                loads = there[:, stage] & (kinds[:, stage] == kind)
+                self.restore_bytes += nbytes * int(loads.sum())
+                took_s[loads, stage] = restore_s * takes_time
+        self._loaded_s.append(known_s + took_s)
+        return known_s + float(took_s.max())
 
     def traffic(
         self, terms: Terms, replicas: Replicas, exchange: Exchange, t_s: float, rounds: int

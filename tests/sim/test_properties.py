@@ -87,19 +87,19 @@ def check_sums(step: GlobalStep, a_job: Job) -> None:
     assert step.compute_s.sum() == near(step.slot_s["compute"])
     prices = {name: pool.usd_per_h / HOUR_S for name, pool in config.pools.items()}
     assert step.usd["compute"] == near(sum(step.node_s[name] * prices[name] for name in prices))
-    check_egress(step, config.network)
+    check_egress(step, config.network, a_job.terms.restarts)
 
 
-def check_egress(step: GlobalStep, network: Network) -> None:
+def check_egress(step: GlobalStep, network: Network, restarts: bool) -> None:
     """Bytes x price of their link class; between regions the price is one of a few."""
     store, nbytes = network.store.usd_per_gb, step.nbytes
-    by_store = nbytes["lost_sync"] + nbytes["restore"] + nbytes["snapshot"]
+    by_store = nbytes["restore"] + nbytes["snapshot"]
     hops, peers = nbytes["boundary"] + nbytes["lost_boundary"], 0
     if isinstance(network.replicas, Peers):
-        assert nbytes["lost_sync"] == 0, "what was not uploaded was not sent"
-        peers = nbytes["sync"]
+        assert nbytes["lost_sync"] == 0 or restarts, "what was not uploaded was not sent"
+        peers = nbytes["sync"] + nbytes["lost_sync"]
     else:
-        by_store += nbytes["sync"]
+        by_store += nbytes["sync"] + nbytes["lost_sync"]
     rest = step.usd["egress"] - by_store * store / 1e9
     if network.regions is None:
         peer_price = network.replicas.usd_per_gb if isinstance(network.replicas, Peers) else 0.0
