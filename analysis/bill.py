@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.interpolation import bracket, weights
-from analysis.whatif_grid import GAP, LINKS, Grid, Option, Values
+from analysis.whatif_grid import GAP, LINKS, ROUNDS, Grid, Option, Values
 
 MILLION, BILLION = 1e6, 1e9
 
@@ -43,7 +43,8 @@ class Outcome:
     token_share: float
     full_depth_token_share: float
     degraded_share: float
-    outage_rounds: float
+    outage_rounds: float | None
+    """None: there is a run in which no outage ended."""
     gap: float | None
     """Nats above the no-failure run, of runs that were trained."""
     cost_by_seed: tuple[float, ...]
@@ -115,8 +116,8 @@ def outcome(grid: Grid, option: Option, setting: Setting) -> Outcome | None:
         token_share=mean([run["token_share"] for run in runs]),
         full_depth_token_share=mean([run["full_depth_token_share"] for run in runs]),
         degraded_share=mean([run["degraded_share"] for run in runs]),
-        outage_rounds=mean([run["outage_rounds"] for run in runs]),
-        gap=mean([run[GAP] for run in runs]) if all(GAP in run for run in runs) else None,
+        outage_rounds=_mean_known(runs, ROUNDS),
+        gap=_mean_known(runs, GAP),
         cost_by_seed=cost,
         time_by_seed=time,
     )
@@ -125,6 +126,10 @@ def outcome(grid: Grid, option: Option, setting: Setting) -> Outcome | None:
 def mean(values: Sequence[float]) -> float:
     """Their mean."""
     return math.fsum(values) / len(values)
+
+
+def _mean_known(runs: Sequence[Values], key: str) -> float | None:
+    return mean([run[key] for run in runs]) if all(key in run for run in runs) else None
 
 
 def quantile(ascending: Sequence[float], q: float) -> float:

@@ -55,11 +55,13 @@ class Response:
     rounds: tuple[float, float]
     """Shortest and longest mean outage that was trained."""
 
-    def gap(self, degraded_share: float, outage_rounds: float) -> float | None:
+    def gap(self, degraded_share: float, outage_rounds: float | None) -> float | None:
         """Nats; None outside what was trained."""
         if degraded_share == 0.0:
             return 0.0
         shortest, longest = self.rounds
+        if outage_rounds is None:
+            return None
         if degraded_share > self.most_degraded or not shortest <= outage_rounds <= longest:
             return None
         return degraded_share * (self.per_share + self.per_log_round * math.log(outage_rounds))
@@ -85,7 +87,9 @@ def responses(folder: Path) -> tuple[Response, ...]:
     found: dict[tuple[str, str], list[Trained]] = {}
     codecs: dict[str | None, str] = {}
     for point in sweep.points if sweep is not None else ():
-        gap, share, rounds = (point.mean(read) for read in (gap_of, _degraded_share, _rounds))
+        gap, share, rounds = (
+            point.mean(read) for read in (gap_of, _degraded_share, mean_outage_rounds)
+        )
         if gap is None or not share or not rounds:
             continue
         entry = point.done[0].entry
@@ -103,10 +107,6 @@ def responses(folder: Path) -> tuple[Response, ...]:
 
 def _degraded_share(summary: Mapping[str, Any]) -> float:
     return float(summary["degraded_share"])
-
-
-def _rounds(summary: Mapping[str, Any]) -> float | None:
-    return mean_outage_rounds(summary) or None
 
 
 def fit(policy: str, codec: str, points: Sequence[Trained]) -> Response:
@@ -151,7 +151,7 @@ def penalty(
     codec: str,
     told: Sequence[Response],
     degraded_share: float,
-    outage_rounds: float,
+    outage_rounds: float | None,
     measured: float | None = None,
 ) -> Penalty:
     """The learning penalty of an option where it degrades so much of the training.

@@ -29,7 +29,7 @@ from analysis.grid_error import knot_errors, stated_error, with_scales
 from analysis.penalty import Response, penalty, responses
 from analysis.stats import LEVEL, t_quantile
 from analysis.table import stale_prices
-from analysis.whatif_grid import GAP, LINKS, Grid, Option, read_grid
+from analysis.whatif_grid import GAP, LINKS, ROUNDS, Grid, Option, read_grid
 
 __all__ = ["AnalysisError", "answers", "read_all", "turned", "write_whatif"]
 
@@ -87,7 +87,7 @@ def embedded(data: Mapping[str, Any]) -> str:
 
 def page_data(grid: Grid, told: Sequence[Response]) -> dict[str, Any]:
     """What the page's script reads."""
-    keys = (*grid.quantities, GAP)
+    keys = (*grid.quantities, ROUNDS, GAP)
     start = scenario_setting(grid)
     return {
         "name": grid.name,

@@ -21,9 +21,10 @@ GB, MONTH_S = 1e9, 730 * HOUR_S
 LINKS = ("stages", "store", "replicas")
 KINDS = ("boundary", "sync", "restore", "snapshot", "lost")
 PLAIN = ("hours", "tokens", "token_share", "full_depth_token_share", "degraded_share",
-         "outage_rounds", "gb_months")  # fmt: skip
-GAP = "gap"
-"""Nats by which a trained run ended above its no-failure run; runs that trained nothing lack it."""
+         "gb_months")  # fmt: skip
+GAP, ROUNDS = "gap", "outage_rounds"
+"""Nats by which a trained run ended above its no-failure run, and the mean length of its outages in
+global steps; runs without lack them."""
 PRICES = ("usd_per_h", "usd_per_gb", "usd_per_gb_month", "market", "instance")
 """Keys that change a bill and no run."""
 WORDS = {
@@ -92,7 +93,7 @@ class Grid:
 
     @property
     def quantities(self) -> tuple[str, ...]:
-        """Keys of every run; trained ones have a gap as well."""
+        """Keys of every run; some have a gap and a mean outage as well."""
         pools = (f"node_h.{name}" for name in self.pools)
         links = (f"gb.{link}" for link in LINKS)
         return (*PLAIN, *pools, *links, *(f"kind_gb.{kind}" for kind in KINDS))
@@ -275,9 +276,10 @@ def codec_of(scenario: Mapping[str, Any]) -> str:
     return str(scenario["method"].get("boundary", {}).get("codec", "none"))
 
 
-def mean_outage_rounds(summary: Mapping[str, Any]) -> float:
-    """Mean outage of a run in its global steps; 0 where none has ended."""
-    return float((summary["mean_outage_s"] or 0.0) / summary["wall_s"] * summary["global_steps"])
+def mean_outage_rounds(summary: Mapping[str, Any]) -> float | None:
+    """Mean outage of a run in its global steps; None where none has ended."""
+    mean_s = summary["mean_outage_s"]
+    return None if mean_s is None else float(mean_s / summary["wall_s"] * summary["global_steps"])
 
 
 def _by_seed(cells: Iterable[Cell]) -> list[Cell]:
@@ -294,10 +296,11 @@ def _values(cell: Cell, pools: Mapping[str, PoolPrice]) -> Values:
     return {
         "hours": told["wall_s"] / HOUR_S,
         **{key: told[key] for key in PLAIN[1:5]},
-        "outage_rounds": mean_outage_rounds(told),
         "gb_months": billed["stored_byte_s"] / GB / MONTH_S,
         **{f"node_h.{name}": billed["node_s"].get(name, 0.0) / HOUR_S for name in pools},
         **{f"gb.{link}": billed["bytes"][link] / GB for link in LINKS},
         **{f"kind_gb.{kind}": told["bytes"][kind] / GB for kind in KINDS},
-        **({} if told["val_loss_gap"] is None else {GAP: told["val_loss_gap"]}),
-    }
+        **{key: value for key, value in
+           {ROUNDS: mean_outage_rounds(told), GAP: told["val_loss_gap"]}.items()
+           if value is not None},
+    }  # fmt: skip

@@ -5,6 +5,7 @@
 const ON_KNOT = 1e-9, SWING = 0.25, NOT_FREE = 0.01, BISECTIONS = 60;
 const sum = (values) => values.reduce((a, b) => a + b, 0);
 const mean = (values) => sum(values) / values.length;
+const meanKnown = (values) => (values.includes(null) ? null : mean(values));
 
 function bracket(axis, at) {
   const knots = axis.knots, of = axis.scale === "log" ? Math.log : Number;
@@ -74,7 +75,8 @@ function penalty(grid, option, share, rounds, measured) {
     const why = grid.responses.length ? ` with ${option.policy}, codec ${option.codec}` : "";
     return told("unknown", null, null, "nothing trained" + why);
   }
-  const outside = share > own.most_degraded || rounds < own.rounds[0] || rounds > own.rounds[1];
+  const outside = rounds === null || share > own.most_degraded || rounds < own.rounds[0] ||
+    rounds > own.rounds[1];
   if (share !== 0 && outside) return told("unknown", null, null, "outside what was trained");
   const gap = share === 0 ? 0 : share * (own.per_share + own.per_log_round * Math.log(rounds));
   return told("interpolated", gap, own.error, `from ${own.points} trained points`);
@@ -101,7 +103,7 @@ function outcome(grid, option, setting) {
   const bills = runs.map((run) => dollars(grid, run, setting));
   const all = (key) => runs.map((run) => read(grid, run, key));
   const totals = bills.map((bill) => sum(Object.values(bill)));
-  const tokens = all("tokens"), hours = all("hours"), gaps = all("gap");
+  const tokens = all("tokens"), hours = all("hours");
   const cost = totals.map((usd, s) => usd / tokens[s] * 1e6);
   const time = hours.map((h, s) => h / tokens[s] * 1e9);
   const sorted = [...hours].sort((a, b) => a - b);
@@ -112,7 +114,7 @@ function outcome(grid, option, setting) {
   for (const key of grid.quantities.filter((q) => q.startsWith("kind_gb."))) {
     kinds[key.slice(8)] = mean(all(key));
   }
-  const share = mean(all("degraded_share")), rounds = mean(all("outage_rounds"));
+  const share = mean(all("degraded_share")), rounds = meanKnown(all("outage_rounds"));
   return {
     ...plain, known: true, usd_by: usdBy, usd: mean(totals), hours: mean(hours),
     usd_per_mtok: mean(cost), hours_per_gtok: mean(time),
@@ -121,7 +123,7 @@ function outcome(grid, option, setting) {
     full_depth_token_share: mean(all("full_depth_token_share")),
     degraded_share: share, outage_rounds: rounds, cost_by_seed: cost, gb_by: kinds,
     interpolated: off.some(Boolean), error: errorOf(grid, option, setting.at),
-    ...penalty(grid, option, share, rounds, gaps.includes(null) ? null : mean(gaps)),
+    ...penalty(grid, option, share, rounds, meanKnown(all("gap"))),
   };
 }
 

@@ -199,7 +199,7 @@ class Fake:
             "wall_s": wall_s, "tokens_per_s": total["tokens"] / wall_s, "ettr": 1.0,
             "availability": 1 - total["vacant_s"] / slot_s,
             "worker_availability": 1 - total["vacant_s"] / slot_s,
-            "outages": len(spells), "mean_outage_s": 6 * ROUND_S if spells else None,
+            "outages": len(spells), "mean_outage_s": self.duration * ROUND_S if spells else None,
             "degraded_share": float((steps < H).any(axis=2).mean()),
             "slot_s": {c: total[f"{c}_s"] for c in CLASSES},
             "bytes": {k: int(total[f"{k}_bytes"])

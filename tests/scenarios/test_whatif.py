@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +16,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from analysis.bill import Setting, outcome, scenario_setting
+from analysis.bill import outcome, scenario_setting
 from analysis.breakeven import Rated, even_along, even_spot_factor, front
 from analysis.folders import AnalysisError
 from analysis.whatif import answers, read_all, turned, write_whatif
 from analysis.whatif_grid import Grid
 from scenarios.cli import app
+from tests.analysis.fake_study import FakeStudy
 from tests.chromium import PROGRAM, Page
 from tests.scenarios.whatif_study import RATES, simulate
 
@@ -194,14 +196,16 @@ def settings(grid: Grid) -> list[list[str]]:
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="no chromium on this machine")
-def test_the_page_says_what_python_says(study: Path, grid: Grid) -> None:
-    with Page(write_whatif(study)) as page:
+def test_the_page_says_what_python_says(study: Path, grid: Grid, tmp_path: Path) -> None:
+    losses = FakeStudy(noise=0.0, controls=(), lengths=(1, 60), seeds=(0,)).write(tmp_path)
+    trained = read_all(study, losses)[1]
+    with Page(write_whatif(study, losses)) as page:
         for knobs in settings(grid):
             page.evaluate(
                 f"new Promise(go => {{ addEventListener('hashchange', () => setTimeout(go), "
                 f"{{once: true}}); location.hash = {json.dumps('&'.join(knobs))} }})"
             )
-            told = answers(grid, (), turned(grid, knobs))
+            told = answers(grid, trained, turned(grid, knobs))
             _same(page.evaluate("last"), told)
             rows = {row["name"]: row for row in told["options"]}
             shown = page.evaluate(SHOWN)
@@ -212,7 +216,7 @@ def test_the_page_says_what_python_says(study: Path, grid: Grid) -> None:
             lines = page.evaluate("[...document.querySelectorAll('#sentences p')]"
                                   ".map(line => line.textContent)")  # fmt: skip
             assert lines == told["sentences"]
-        _knobs_work(page, grid, lambda knobs: turned(grid, knobs))
+        _knobs_work(page, lambda knobs: answers(grid, trained, turned(grid, knobs)))
         assert page.requests == [page.url]
         assert page.complaints == []
 
@@ -222,7 +226,7 @@ def _same(page: dict[str, Any], told: dict[str, Any]) -> None:
     for key in ("front", "front_without_loss", "pair", "sentences"):
         assert page[key] == told[key], key
     for one, other in zip(page["options"], told["options"], strict=True):
-        shared = (one.keys() & other.keys()) - {"outage_rounds"}
+        shared = one.keys() & other.keys()
         assert shared >= {"name", "known"}
         for key in shared:
             assert _close(one[key], other[key]), (key, one[key], other[key])
@@ -241,14 +245,14 @@ def _close(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _knobs_work(page: Page, grid: Grid, turn: Callable[[list[str]], Setting]) -> None:
+def _knobs_work(page: Page, answered: Callable[[list[str]], dict[str, Any]]) -> None:
     """A slider, a number, a filter: the address follows, and the file that is downloaded."""
     page.evaluate("byId('reset').click()")
     page.evaluate("(k => { k.range.value = 1000; k.range.dispatchEvent(new Event('input')) })"
                   "(KNOBS[0])")  # fmt: skip
     page.evaluate("(k => { k.number.value = '4.5'; k.number.dispatchEvent(new Event('input')) })"
                   "(KNOBS.find(k => k.id === 'usd_per_h.fixed'))")  # fmt: skip
-    told = answers(grid, (), turn(["losses_per_h=2", "usd_per_h.fixed=4.5"]))
+    told = answered(["losses_per_h=2", "usd_per_h.fixed=4.5"])
     _same(page.evaluate("last"), told)
     assert page.evaluate("location.hash") == "#losses_per_h=2&usd_per_h.fixed=4.5"
     page.evaluate("document.querySelector('[data-hide=\"market spot\"]').click()")
@@ -260,3 +264,52 @@ def _knobs_work(page: Page, grid: Grid, turn: Callable[[list[str]], Setting]) ->
     for row in rows:
         assert float(row["usd_per_mtok"]) == pytest.approx(costs[row["name"]])
         assert float(row["usd_per_h.fixed"]) == 4.5
+
+
+# --- what makes no grid, or not all of it -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sweep", "problem"),
+    [
+        ("{parameters: {pools.near.usd_per_h: [1, 2]}}", "the page has prices of its own"),
+        ("{parameters: {recovery.policy: [[idle], [wait]]}}", "make an arm of each value"),
+        ("{arms: {a: {}, b: {pools.far.usd_per_h: 2}}, seeds: 2}", "far has several prices"),
+        ("{arms: {a: {recovery.policy: [idle]}, b: {recovery.policy: [wait]}}}", "not a study"),
+    ],
+)
+def test_studies_that_make_no_grid(sweep: str, problem: str, tmp_path: Path) -> None:
+    folder = simulate(tmp_path, f"sweep={sweep}", "global_steps=2")
+    with pytest.raises(AnalysisError, match=problem):
+        write_whatif(folder)
+
+
+def test_a_run_that_has_not_finished_is_unknown(study: Path, tmp_path: Path) -> None:
+    partial = Path(shutil.copytree(study, tmp_path / "partial"))
+    cells = json.loads((partial / "study.json").read_text())["cells"]
+    cell = "spot-wait, losses_per_h=1.0, mean_outage_h=0.1, seed 1"
+    (partial / cells[cell] / "summary.json").unlink()
+    grid, told = read_all(partial, None)
+    known = {
+        rate: [row["name"] for row in answers(grid, told, turned(grid, [f"losses_per_h={rate}"]))[
+            "options"] if row["known"]]
+        for rate in (0.5, 0.7, 1.0)
+    }  # fmt: skip
+    everything = [option.name for option in grid.options]
+    rest = [name for name in everything if name != "spot-wait"]
+    assert known == {0.5: everything, 0.7: rest, 1.0: rest}
+    assert "partial: 1 runs have not finished" in write_whatif(partial).read_text()
+
+
+def test_a_trained_study_tells_the_loss_of_another(study: Path, tmp_path: Path) -> None:
+    losses = FakeStudy(
+        noise=0.0, controls=(), lengths=(1, 60), seeds=(0,), rates=(0.0, 0.05, 0.4)
+    ).write(tmp_path)
+    grid, told = read_all(study, losses)
+    often = turned(grid, ["losses_per_h=2", "mean_outage_h=0.05"])
+    rows = {row["name"]: row for row in answers(grid, told, often)["options"]}
+    assert rows["spot-wait"]["gap_kind"] == "exact"
+    near = rows["spot-skip"]
+    assert near["gap_kind"] == "interpolated", near["gap_why"]
+    assert near["gap"] is not None
+    assert near["gap_error"] > 0

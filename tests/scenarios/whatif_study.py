@@ -12,12 +12,12 @@ from scenarios.study import run_all
 RATES, OUTAGES = (0.5, 1.0, 2.0), (0.05, 0.1, 0.2)
 TEXT = """
 name: small
-global_steps: 40
+global_steps: 30
 train: null
 cluster: {replicas: 3, stages: 3}
 outages: {kind: pools}
 method: {inner_steps: 4}
-work: {model: 178m, fits: ignore, sequences: 8, micro_batches: 4, utilisation: 0.02}
+work: {model: 178m, fits: ignore, sequences: 8, micro_batches: 4, utilisation: 0.01}
 pools:
   near: {workers: 5, instance: p3.2xlarge, market: spot, usd_per_h: 0.9, regime: ordinary-spot,
     provision_s: 5, detect_s: 1}
@@ -40,7 +40,7 @@ sweep:
   parameters:
     pools.*ar.losses_per_h: [0.5, 1.0, 2.0]
     pools.*ar.mean_outage_h: [0.05, 0.1, 0.2]
-  seeds: 3
+  seeds: 2
 """
 
 
