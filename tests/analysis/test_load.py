@@ -14,7 +14,7 @@ import pytest
 
 from analysis import folders, load
 from analysis.load import AnalysisError
-from analysis.reach import common_loss, reach
+from analysis.reach import target_loss, reach
 
 Study = Callable[..., Path]
 
@@ -68,7 +68,7 @@ def test_evaluations_stand_where_their_rounds_end(folder: Path) -> None:
 def test_a_timing_study_loads_without_losses(study: Study, three: Any) -> None:
     found = load.load(study(three(global_steps=3, trains=False)))
     assert not found.has_losses
-    assert common_loss(found) is None
+    assert target_loss(found) is None
     assert found.runs[0].steps["val_loss"].isna().all()
     assert found.runs[0].evaluated().empty
 
@@ -133,7 +133,7 @@ def test_a_moved_run_folder_loads_alone(folder: Path, tmp_path: Path) -> None:
 
 def test_every_run_reaches_the_highest_final_loss(folder: Path) -> None:
     study = load.load(folder)
-    target = common_loss(study)
+    target = target_loss(study)
     assert target == study.runs[2].summary["val_loss"]
     last = reach(study.runs[2], target)
     assert last is not None
