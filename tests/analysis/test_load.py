@@ -14,7 +14,7 @@ import pytest
 
 from analysis import folders, load
 from analysis.load import AnalysisError
-from analysis.reach import target_loss, reach
+from analysis.reach import reach, target_loss
 
 Study = Callable[..., Path]
 

@@ -43,7 +43,7 @@ def test_a_replica_that_sends_nothing_fills_no_bucket() -> None:
 def test_a_gigabyte_month_costs_its_price() -> None:
     """21 MB for 16 s at 7,300 dollars for a gigabyte and 730 hours."""
     priced = network(usd_per_gb_month=7300.0)
-    assert links(priced).stored_usd_per_byte_s * 1e9 * 730 * 3600 == pytest.approx(7300)
+    assert links(priced, {}).stored_usd_per_byte_s * 1e9 * 730 * 3600 == pytest.approx(7300)
     for step in run(links=priced):
         assert step.usd["storage"] == pytest.approx(21e-3 * 16 / (730 * 3600) * 7300)
         assert step.usd["egress"] == 0.0

@@ -78,8 +78,8 @@ def for_nobody(begin: Any) -> Any:
     return staticmethod(lambda *given: begin(*given[:3], given[3] & False, *given[4:]))
 
 
-def no_egress(dollars: Any) -> Any:
-    return lambda self, node_s, egress: dollars(self, node_s, 0.0)
+def no_egress(bill: Any) -> Any:
+    return lambda self, round_s, billed_s, egress: bill(self, round_s, billed_s, 0.0)
 
 
 def never_noticed(announce: Any) -> Any:
@@ -146,7 +146,7 @@ def noticed_before_it_strikes(lost_unnoticed: Any) -> Any:
             for_nobody,
             test_rules_01_to_06.test_rule_06_an_idle_replica_loses_its_data_and_gets_every_update,
         ),
-        (Ledger, "_dollars", no_egress, test_theory.test_validation_23_the_bill_to_the_cent),
+        (Ledger, "_bill", no_egress, test_theory.test_validation_23_the_bill_to_the_cent),
         (
             Replicas,
             "announce",

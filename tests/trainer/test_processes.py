@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.trainer.test_checkpoint import everything
 from trainer.config import Boundary, DiLoCo, SparseLoCo
 from trainer.directive import Directive
 from trainer.loop import Evaluation, Trainer
@@ -56,11 +57,6 @@ def make(make_trainer: MakeTrainer) -> Iterator[Callable[..., Trainer]]:
     yield build
     for trainer in made:
         trainer.close()
-
-
-def everything(trainer: Trainer) -> dict[str, bytes]:
-    tensors = trainer._anchor() | trainer._rest()
-    return {name: tensor.contiguous().numpy().tobytes() for name, tensor in tensors.items()}
 
 
 def go(trainer: Trainer, directives: list[Directive]) -> list[tuple[Any, ...]]:
