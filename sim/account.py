@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,26 @@ class LedgerError(Exception):
     """The engine's own accounts do not close: a bug, never the user's fault."""
 
 
+class Did(NamedTuple):
+    """What a replica that goes through a round by a plan does; [S] each."""
+
+    steps: list[int]
+    step_s: list[list[float]]
+    """[3] seconds of its steps: compute, boundary, bubble."""
+    slowness: list[float]
+
+    @staticmethod
+    def by(plan: ReplicaRound) -> Did:
+        steps, step_s = plan.steps(), [[0.0] * plan.terms.stages for _ in range(3)]
+        for phase in plan.kept():
+            split_s = plan.terms.times.split(phase.mask, phase.slow, plan.crew)
+            for of_class, each_s in zip(step_s, split_s, strict=True):
+                for stage, each in enumerate(each_s):
+                    of_class[stage] += phase.steps * each
+        slowness = [mean_slowness(plan.pace, *each) for each in enumerate(steps)]
+        return Did(steps, step_s, slowness)
+
+
 class Account:
     """Over the replicas booked so far.
 
@@ -39,6 +60,8 @@ class Account:
     ) -> None:
         self.terms, self.start_s, self.end_s = terms, start_s, end_s
         self.seconds = np.zeros(len(CLASSES))  # by class, summed over slots; once closed
+        self._plans: dict[ReplicaRound, tuple[Did, list[int]]] = {}  # and how many replicas
+        self._fresh: list[tuple[int, Did]] = []
         self._booked: list[tuple[Collection[int], list[list[float]]]] = []  # [class][stage] of each
         self.ready_s = 0.0  # of wait: slots that had not joined
         if before is None:
@@ -66,7 +89,12 @@ class Account:
         Args:
             fresh: those of them that may have done something else in the round before.
         """
+        if plan not in self._plans:
+            self._plans[plan] = Did.by(plan), []
+        did, counts = self._plans[plan]
+        counts.append(len(rows))
         seconds = [[0.0] * self.terms.stages for _ in CLASSES]
+        seconds[STEPS] = did.step_s
         for stage, of_slot in enumerate(tiles):
             for start_s, end_s, what, _ in of_slot:
                 if what == "ready":
@@ -74,24 +102,19 @@ class Account:
                 if what != "steps":
                     row = ROW["wait" if what == "ready" else what]
                     seconds[row][stage] += end_s - start_s
-        for phase in plan.kept():
-            split_s = self.terms.times.split(phase.mask, phase.slow, plan.crew)
-            for of_class, each_s in zip(seconds[STEPS], split_s, strict=True):
-                for stage, step_s in enumerate(each_s):
-                    of_class[stage] += phase.steps * step_s
-            for hop in hops(phase.mask):
-                self.crossings[hop] += len(rows) * phase.steps
-            self.hop_bytes += self._carried(plan, phase, len(rows))
         self._booked.append((rows, seconds))
-        if fresh:
-            index, steps = list(fresh), plan.steps()
-            slowness = [mean_slowness(plan.pace, *each) for each in enumerate(steps)]
-            self.steps[index], self.compute_s[index] = steps, seconds[ROW["compute"]]
-            self.slowness[index] = slowness
+        self._fresh += [(r, did) for r in fresh]
+
+    def _send(self, plan: ReplicaRound, replicas: int) -> None:
+        """Count what replicas that went by a plan sent."""
+        for phase in plan.kept():
+            for hop in hops(phase.mask):
+                self.crossings[hop] += replicas * phase.steps
+            self.hop_bytes += self._carried(plan, phase, replicas)
         for phase in plan.discarded():
-            self.lost_hop_bytes += self._carried(plan, phase, len(rows))
+            self.lost_hop_bytes += self._carried(plan, phase, replicas)
         for stage in plan.failed_uploads():
-            self.lost_uploads[stage] += len(rows)
+            self.lost_uploads[stage] += replicas
 
     def _carried(self, plan: ReplicaRound, phase: Phase, replicas: int) -> int:
         """Bytes of some steps of replicas that did the same; they are billed."""
@@ -113,10 +136,22 @@ class Account:
             replica, seconds = min(self._booked[worst][0]), booked[worst].tolist()
             raise LedgerError(f"replica {replica}: slot-seconds {seconds} do not close")
         self.seconds = np.array([len(rows) for rows, _ in self._booked]) @ booked.sum(axis=2)
-        for array in (self.steps, self.compute_s, self.slowness):
-            array.flags.writeable = False
+        for plan, (_, counts) in self._plans.items():
+            self._send(plan, sum(counts))
+        self._write()
         present_s = self.seconds.sum() - self.seconds[ROW["vacant"]]
         if abs(present_s + spare_s - node_s) > self.slack_s * self.steps.size:
             raise LedgerError(
                 f"{node_s} worker-seconds were billed, {present_s + spare_s} worked or waited"
             )
+
+    def _write(self) -> None:
+        """Bring the arrays up to date; all at once, since writing to one costs a microsecond."""
+        arrays = self.steps, self.compute_s, self.slowness
+        if self._fresh:
+            rows = [r for r, _ in self._fresh]
+            self.steps[rows] = [did.steps for _, did in self._fresh]
+            self.compute_s[rows] = [did.step_s[0] for _, did in self._fresh]
+            self.slowness[rows] = [did.slowness for _, did in self._fresh]
+        for array in arrays:
+            array.flags.writeable = False

@@ -13,13 +13,13 @@ from sim.account import Account
 from sim.config import HOUR_S
 from sim.exchange import Exchange
 from sim.payroll import Settled
-from sim.places import NEVER_S, Slot
+from sim.places import NEVER_S
 from sim.records import CLASSES, GlobalStep
-from sim.replica import Interval
 from sim.replicas import Replicas
 from sim.roster import Roster
+from sim.round_tiles import RoundTiles
 from sim.terms import Terms
-from sim.timeline import Tile, Timeline, slot_tiles
+from sim.timeline import Timeline
 from sim.undone import Undone
 from sim.via import usd_of
 
@@ -78,8 +78,9 @@ class Ledger:
         stirred = self.roster.changed | replicas.own.keys()
         if waits_long or is_undone or self._waited_long:
             stirred |= set(range(self.terms.replicas))  # somebody kept all of them waiting
+        tiles = RoundTiles(start_s, end_s, exchange, undone)
         for rows in self._alike(stirred, start_s, end_s, replicas):
-            self._book(account, rows, exchange, replicas, stirred, undone)
+            self._book(account, rows, replicas, stirred, tiles)
         self._waited_long = waits_long or is_undone
         self._account, self._stirred, self.roster.changed = account, stirred, set()
         account.close(sum(node_s.values()), spare_s)
@@ -184,32 +185,22 @@ class Ledger:
         self,
         account: Account,
         rows: Collection[int],
-        exchange: Exchange,
         replicas: Replicas,
         stirred: set[int],
-        undone: Undone,
+        tiles: RoundTiles,
     ) -> None:
         """Book replicas that are alike, and their timelines where these may have changed."""
-        first, start_s, end_s = next(iter(rows)), account.start_s, account.end_s
-        plan, places = replicas[first], self.roster.row(first)
-        tiles = []
-        for place, mine in zip(places, plan.intervals(), strict=True):
-            did = [*undone.did(place.slot), *mine, *self._fetched(place.slot, exchange)]
-            tiles.append(slot_tiles(place.log, did, start_s, end_s))
+        first = next(iter(rows))
+        plan = replicas[first]
+        of_first = [tiles.of(place, plan) for place in self.roster.row(first)]
         fresh = stirred.intersection(rows)
-        account.add(rows, plan, tiles, fresh)
-        uploading = plan.uploading()
-        trains_from_s = [plan.end_s if s in uploading else NEVER_S for s in range(len(tiles))]
+        account.add(rows, plan, of_first, fresh)
+        uploading = plan.uploading() if fresh else []
         for r in fresh:
             for s, place in enumerate(self.roster.row(r)):
-                own = tiles[s] if r == first else _of_worker(tiles[s], place.log[0][2])
-                self.timeline.add(place.slot, own, trains_from_s[s])
-
-    def _fetched(self, slot: Slot, exchange: Exchange) -> list[Interval]:
-        """When a slot receives, and the checkpoint after it."""
-        end_s = exchange.start_s + float(exchange.slot_s[slot])
-        received = (exchange.start_s, end_s, "sync")
-        return [received, (exchange.received_s, exchange.end_s, "sync")]
+                trains_from_s = plan.end_s if s in uploading else NEVER_S
+                mine = of_first[s] if r == first else tiles.of(place, plan)
+                self.timeline.add(place.slot, mine, trains_from_s)
 
     # --- bytes and dollars ------------------------------------------------------------------
 
@@ -279,10 +270,6 @@ class Ledger:
 def _billed_s(settled: Settled) -> dict[str, float]:
     """Worker-seconds by pool that are paid for."""
     return {name: s + settled.unused_s[name] for name, s in settled.node_s.items()}
-
-
-def _of_worker(tiles: Sequence[Tile], worker: int) -> list[Tile]:
-    return [(start_s, end_s, what, worker) for start_s, end_s, what, _ in tiles]
 
 
 def _bytes(counts: Sequence[int], each: Sequence[int]) -> int:

@@ -76,6 +76,8 @@ class Roster:
             self.places.append(place)
         kinds = [self.workers[number].kind for number in self.placement.seats]
         self.kinds = np.array(kinds, dtype=np.int64).reshape(-1, self.stages)
+        has_pace = any(worker.pace is not None for worker in self.workers)
+        self._has_uneven = has_pace or bool(self.unlike) or any(self.kinds_of.values())
         self.uneven = {r for r in range(self.cluster.replicas) if self._is_uneven(r)}
         self.unplanned |= self.uneven
         if self.cluster.quorum or any(pool.jitter for pool in self.pools.values()):
@@ -276,9 +278,10 @@ class Roster:
     def _look_at(self, place: Place, t_s: float) -> None:
         """A place has changed at t: bring what is derived from it up to date."""
         r = place.slot[0]
-        to_come_s = (place.ready_s, place.known_s, place.unseen_until_s, place.leaves_s)
-        known_s = [instant for instant in to_come_s if instant < NEVER_S]
-        self.calm_from_s = max([self.calm_from_s, t_s, *known_s])
+        self.stir(t_s)
+        for to_come_s in (place.ready_s, place.known_s, place.unseen_until_s, place.leaves_s):
+            if self.calm_from_s < to_come_s < NEVER_S:
+                self.calm_from_s = to_come_s
         self.changed.add(r)
         self.unplanned.add(r)
         self.joined[place.slot] = place.joined
@@ -292,6 +295,8 @@ class Roster:
             self.uneven.discard(r)
 
     def _is_uneven(self, r: int) -> bool:
+        if not self._has_uneven:
+            return False
         workers = [place.worker for place in self.row(r)]
         has_pace = any(worker is not None and worker.pace is not None for worker in workers)
         return has_pace or r in self.unlike or bool(self.kinds[r].any())
