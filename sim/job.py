@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sim.checkpoints import Checkpoints, resolve
 from sim.clock import Bell, Clock, Process
+from sim.collector import collected_rarely
 from sim.config import Cluster, Network, Outages, PerGlobalStep, Pool, PoolOutages, Script
 from sim.exchange import Exchange
 from sim.interval_search import searcher
@@ -117,12 +118,13 @@ class Job:
             StalledError: nobody is able to train, and no event is left or a year has passed.
             LedgerError: the accounts do not close.
         """
-        while self._committed or self.index < self.config.global_steps:
-            while not self._committed:
-                if self._env.peek() == NEVER_S:
-                    raise self.news.stalled(self.index, self.start_s, "no event is left")
-                self._env.step()
-            yield self._committed.popleft()
+        with collected_rarely():
+            while self._committed or self.index < self.config.global_steps:
+                while not self._committed:
+                    if self._env.peek() == NEVER_S:
+                        raise self.news.stalled(self.index, self.start_s, "no event is left")
+                    self._env.step()
+                yield self._committed.popleft()
 
     def spells(self) -> list[Spell]:
         """Every outage up to now, by its start."""
