@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.load import Loaded, bundled
+from scenarios.load import Loaded, bundled, load
 from scenarios.plan import plan
 from scenarios.record import read_rows
 from scenarios.store import StoreError
@@ -254,12 +254,18 @@ def test_a_killed_command_leaves_no_process_behind(small: Small, tmp_path: Path)
     assert process.returncode == -signal.SIGKILL
 
 
+def thinned(name: str) -> list[str]:
+    """Overrides that leave one point and seed of a study."""
+    sweep = load(name, []).scenario.sweep
+    return ["sweep.parameters=null", "sweep.seeds=1"] if sweep and sweep.parameters else []
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_scenario_previews_fast_and_without_torch(
     stageout: Command, name: str
 ) -> None:
     code = (
-        "import sys; sys.argv = ['stageout', 'run', sys.argv[1], '--dry-run', '--json']\n"
+        "import sys; sys.argv = ['stageout', 'run', *sys.argv[1:], '--dry-run', '--json']\n"
         "from scenarios.cli import main\n"
         "try: main()\n"
         "except SystemExit as end: assert not end.code\n"
@@ -267,7 +273,10 @@ def test_every_shipped_scenario_previews_fast_and_without_torch(
         "assert not heavy, heavy\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, name], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, name, *thinned(name)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -279,7 +288,7 @@ def test_every_shipped_scenario_previews_fast_and_without_torch(
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_shipped_scenario_runs(stageout: Command, name: str) -> None:
     """Its whole clock; training is covered by the small scenarios and by the quickstart."""
-    done = stageout("run", name, "--no-train", "--jobs", "1", "--json")
+    done = stageout("run", name, *thinned(name), "--no-train", "--jobs", "1", "--json")
     assert done.returncode == 0, done.stderr
     for cell, summary in json.loads(done.stdout).items():
         total_s = sum(summary["slot_s"].values())
