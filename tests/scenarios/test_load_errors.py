@@ -57,8 +57,8 @@ def problems(text: str) -> list[str]:
         ("name: a\noutages: off", "s.yaml:2:10: outages: must be a map (got 'off')"),
         (
             "name: a\noutages: {kind: pool}",
-            "s.yaml:2:17: outages.kind: must be 'none', 'per_global_step', 'script' or 'pools' "
-            "(got 'pool'); did you mean 'pools'?",
+            "s.yaml:2:17: outages.kind: must be 'none', 'per_global_step', 'script', 'pools' or "
+            "'trace' (got 'pool'); did you mean 'pools'?",
         ),
         (
             "name: a\noutages: {probability: 1}",

@@ -139,7 +139,8 @@ def test_variants_are_read_from_the_models_also_where_a_default_is_left() -> Non
         ("train.data.source=text", "train.data.path: missing key"),
         (
             "outages.kind=nothing",
-            "outages.kind: must be 'none', 'per_global_step', 'script' or 'pools' (got 'nothing')",
+            "outages.kind: must be 'none', 'per_global_step', 'script', 'pools' or 'trace' "
+            "(got 'nothing')",
         ),
     ],
 )

@@ -37,8 +37,9 @@ sweep:
     pools: {outages: {kind: pools}, pools.*.up_h: {law: exponential, mean: 6.0}}
 """,
     b"name: a\nextends: s.yaml\n",
-    *(path.read_bytes() for path in bundled().values()),
+    *(path.read_bytes() for name, path in bundled().items() if name != "cost_whatif"),
 ]
+"""Good files; `cost_whatif` has 648 cells, which take seconds each time."""
 PIECES = [
     b"{", b"}", b"[", b"]", b":", b": ", b"- ", b"? ", b"\n", b"\n  ", b"\t", b",", b"&a ", b"*a",
     b"!x ", b"!!int ", b"<<: ", b"|", b">", b"'", b'"', b"\\", b"#", b"%YAML 1.1\n", b"---\n",
@@ -100,7 +101,7 @@ def test_random_bytes(data: bytes) -> None:
     loaded(data)
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400, deadline=5000, suppress_health_check=[HealthCheck.too_slow])
 @given(mutated())
 def test_mutated_files(data: bytes) -> None:
     result = loaded(data)

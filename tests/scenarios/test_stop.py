@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scenarios.load import Loaded, ScenarioError
-from scenarios.outlook import look_ahead
+from scenarios.outlook import MOST_SIMULATED, look_ahead
 from scenarios.plan import plan
 from scenarios.preview import scenario_numbers
 from scenarios.record import read_rows
@@ -82,12 +82,16 @@ def test_a_study_compares_where_both_were_evaluated(small: Small, tmp_path: Path
 
 
 def test_a_preview_stops_too(small: Small) -> None:
-    whole = scenario_numbers(small("none").scenario, date(2026, 9, 1))["simulated"]
-    half = scenario_numbers(
-        small("none", f"stop.hours={whole['hours'] * 0.49}").scenario, date(2026, 9, 1)
-    )
-    assert half["simulated"]["global_steps"] == 3
-    assert half["simulated"]["usd"] == pytest.approx(whole["usd"] / 2)
+    def simulated(*stop: str) -> dict[str, Any]:
+        scenario = small("none", *stop).scenario
+        ahead = look_ahead(scenario, MOST_SIMULATED)
+        found: dict[str, Any] = scenario_numbers(scenario, ahead, date(2026, 9, 1))["simulated"]
+        return found
+
+    whole = simulated()
+    half = simulated(f"stop.hours={whole['hours'] * 0.49}")
+    assert half["global_steps"] == 3
+    assert half["usd"] == pytest.approx(whole["usd"] / 2)
 
 
 @pytest.mark.parametrize(
