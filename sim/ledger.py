@@ -37,7 +37,7 @@ class Ledger:
     def __init__(self, terms: Terms, roster: Roster) -> None:
         self.terms, self.roster = terms, roster
         self.timeline = Timeline(LONG_ROUNDS * terms.training_s(roster.kinds))
-        self._stirred: set[int] = set(range(terms.replicas))  # in the last round
+        self._alone: set[int] = set(range(terms.replicas))  # in the last round
         self._turns: list[tuple[float, int]] = []  # when a slot of a replica turns by itself
         self._waited_long = False  # in the last round
         self._group_of: list[Hashable] = [None] * terms.replicas
@@ -82,7 +82,7 @@ class Ledger:
         for rows in self._alike(stirred, start_s, end_s, replicas):
             self._book(account, rows, replicas, stirred, tiles)
         self._waited_long = waits_long or is_undone
-        self._account, self._stirred, self.roster.changed = account, stirred, set()
+        self._account, self.roster.changed = account, set()
         account.close(sum(node_s.values()), spare_s)
         nbytes = self._traffic(account, exchange, settled, undone)
         self._held_bytes = self._held(exchange)
@@ -154,7 +154,8 @@ class Ledger:
             stirred: those to which something has happened; gets those that are not as in the
                 round before.
         """
-        doubtful = stirred | self._stirred
+        doubtful = stirred | self._alone
+        self._alone.clear()
         while self._turns and self._turns[0][0] < end_s:
             doubtful.add(heapq.heappop(self._turns)[1])
         for r in sorted(doubtful):
@@ -163,8 +164,11 @@ class Ledger:
             for place in row:
                 if len(place.log) > 1:
                     heapq.heappush(self._turns, (place.log[1][0], r))
-            is_alone = r in replicas.own or None in states
-            if self._put(r, r if is_alone else (states, replicas.kind(r))) or is_alone:
+            if r in replicas.own or None in states:
+                self._alone.add(r)
+                stirred.add(r)
+                self._put(r, r)
+            elif self._put(r, (states, replicas.kind(r))):
                 stirred.add(r)
         return self._groups.values()
 

@@ -90,6 +90,9 @@ class Place:
 
     def only_state(self, start_s: float, end_s: float) -> str | None:
         """The state it was in all the time, None if there were more; forgets what was before."""
-        while len(self.log) > 1 and self.log[1][0] <= start_s:
-            self.log.pop(0)
-        return self.log[0][1] if len(self.log) == 1 or self.log[1][0] >= end_s else None
+        log = self.log
+        if len(log) == 1:
+            return log[0][1]
+        while len(log) > 1 and log[1][0] <= start_s:
+            log.pop(0)
+        return log[0][1] if len(log) == 1 or log[1][0] >= end_s else None

@@ -30,10 +30,12 @@ class RoundTiles:
     def of(self, place: Place, plan: ReplicaRound) -> list[Tile]:
         """Tiles of a slot whose replica went through the round by the plan."""
         log, key = place.log, (plan, place.slot[1])
-        if len(log) > 1 or log[0][1] != "joined":
-            has_joined = any(state == "joined" for _, state, _ in log)
+        if len(log) > 1:
+            has_joined = "joined" in [state for _, state, _ in log]
             did = self._slot_did(place.slot, plan) if has_joined else ()
             return slot_tiles(log, did, self.start_s, self.end_s)
+        if log[0][1] != "joined":
+            return [(self.start_s, self.end_s, log[0][1], log[0][2])]
         if key not in self._shared:
             did = self._slot_did(place.slot, plan)
             self._shared[key] = slot_tiles(log, did, self.start_s, self.end_s)
