@@ -42,7 +42,6 @@ def stageout(tmp_path: Path) -> Command:
             text=True,
             preexec_fn=limit,
             timeout=120,
-            check=False,
         )
 
     return call
@@ -266,8 +265,7 @@ def test_every_shipped_scenario_previews_fast_and_without_torch(
 ) -> None:
     code = (
         "import sys; sys.argv = ['stageout', 'run', *sys.argv[1:], '--dry-run', '--json']\n"
-        "from scenarios.cli import main\n"
-        "try: main()\n"
+        "from scenarios.cli import main\ntry: main()\n"
         "except SystemExit as end: assert not end.code\n"
         "heavy = {'torch', 'pandas', 'matplotlib', 'tokenizers', 'scipy'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
