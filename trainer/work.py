@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -149,7 +149,7 @@ class Worker:
             if len(alike) > 1:
                 states = {r: self.state.replicas[r] for r in alike}
                 batch = partial(self._batch, told.index)
-                done = SideBySide(self.replica).train(self.state.anchor, states, *begun, batch)
+                done = self._side_by_side.train(self.state.anchor, states, *begun, batch)
                 rounds |= zip(alike, done, strict=True)
             else:
                 (r,) = alike
@@ -157,6 +157,10 @@ class Worker:
                 drop = partial(self._drop, r, told.index)
                 rounds[r] = self.replica.train(self.state.anchor, *begun, batch_of, drop)
         return [rounds[r] for r in replicas]
+
+    @cached_property
+    def _side_by_side(self) -> SideBySide:
+        return SideBySide(self.replica)
 
     def _alike(self, told: Directive, replicas: Sequence[int]) -> list[list[int]]:
         """Replicas that are trained together: each alone, or those with equal steps and codec."""
