@@ -44,19 +44,19 @@ class Encoded:
 class _Group:
     """All chunks of one length in a stage."""
 
-    index: Tensor  # int64[chunk, place]: where each value of a chunk lies in the flat vector
+    index: Tensor  # int32[chunk, place]: where each value of a chunk lies in the flat vector
     keep: int  # values kept of each chunk
     tensor: Tensor  # int64[kept]: the tensor that each kept value is of, chunk by chunk
 
     def chunks(self, vector: Tensor) -> Tensor:
-        """Its values, float32[chunk, place]."""
+        """What a flat vector holds in them, float32[chunk, place]."""
         return vector.index_select(0, self.index.view(-1)).view(self.index.shape)
 
 
 class Compressor:
     """Top-k per chunk, then 2 bits or 32 per kept value; its tables are built once per stage.
 
-    shapes: the stage's tensors in the order of its flat vector. The tables take 8 bytes a
+    shapes: the stage's tensors in the order of its flat vector. The tables take 4 bytes a
     parameter and are shared by all replicas.
     """
 
@@ -67,7 +67,7 @@ class Compressor:
         at = 0
         for tensor, shape in enumerate(shapes.values()):
             count = math.prod(shape)
-            places = torch.arange(at, at + count).view(shape)
+            places = torch.arange(at, at + count, dtype=torch.int32).view(shape)
             for blocks in chunk_places(places):
                 by_length.setdefault(blocks.shape[1], []).append((blocks, tensor))
             at += count
@@ -78,11 +78,12 @@ class Compressor:
 
     def encode(self, vector: Tensor) -> Encoded:
         """What travels of a flat vector, float32[parameters of the stage]."""
+        sizes = vector.abs()
         indices = [
-            group.index.gather(1, largest(group.chunks(vector), group.keep)).flatten()
+            group.index.gather(1, largest(group.chunks(sizes), group.keep)).flatten()
             for group in self._groups
         ]
-        index = torch.cat(indices)
+        index = torch.cat(indices).long()
         value = vector.index_select(0, index)
         if self.bits != 2:
             return Encoded(index, value, torch.zeros(CODES, dtype=torch.long))
@@ -121,7 +122,7 @@ def _group(blocks: list[tuple[Tensor, int]], keep: int) -> _Group:
 def chunk_places(places: Tensor) -> list[Tensor]:
     """A tensor cut into chunks: [chunk, place] for each length, as `sizes.chunks` counts them.
 
-    places: int64 of the tensor's shape, any numbering.
+    places: integers of the tensor's shape, any numbering.
     """
     if places.ndim == 1:
         return [part.reshape(-1, size) for part, size in _pieces(places, RUN)]
@@ -147,13 +148,12 @@ def _pieces(places: Tensor, most: int) -> list[tuple[Tensor, int]]:
     return parts + ([(places[whole:], length - whole)] if whole < length else [])
 
 
-def largest(chunks: Tensor, keep: int) -> Tensor:
+def largest(sizes: Tensor, keep: int) -> Tensor:
     """Positions of the `keep` largest magnitudes of each chunk, ascending: int64[chunk, keep].
 
-    chunks: float32[chunk, place], finite. Of equal magnitudes the earlier place wins; without that
-    the winner of a tie would be a property of the machine.
+    sizes: float32[chunk, place], finite magnitudes. Of equal ones the earlier place wins; without
+    that the winner of a tie would be a property of the machine.
     """
-    sizes = chunks.abs()
     return _partitioned(sizes.numpy(), keep) if sizes.is_cpu else _top(sizes, keep)
 
 
@@ -195,10 +195,10 @@ def quantise(value: Tensor, tensor: Tensor, tensors: int) -> tuple[Tensor, Tenso
     wide = value.double()
     count = tensor.bincount(minlength=tensors)
     mu = _mean(wide, tensor, count)
-    off = wide - mu[tensor]
+    off = wide - mu.index_select(0, tensor)
     step = _mean(off.square(), tensor, count).sqrt() * (RANGE_SIGMAS / CODES)
-    scaled = off / torch.where(step > 0, step, torch.inf)[tensor]
-    codes = (scaled + CODES // 2).round().clamp(0, CODES - 1).long()
+    scaled = off / torch.where(step > 0, step, torch.inf).index_select(0, tensor)
+    codes = scaled.add_(CODES // 2).round_().clamp_(0, CODES - 1).long()
     entry = tensor * CODES + codes
     table = _mean(off, entry, entry.bincount(minlength=tensors * CODES))
     return codes, mu.float(), table.view(tensors, CODES).float()
@@ -206,7 +206,8 @@ def quantise(value: Tensor, tensor: Tensor, tensors: int) -> tuple[Tensor, Tenso
 
 def dequantise(codes: Tensor, mu: Tensor, table: Tensor, tensor: Tensor) -> Tensor:
     """The values that the receiver reads: mu + table[code], float32[kept]."""
-    return mu[tensor] + table[tensor, codes]
+    entry = tensor * CODES + codes
+    return mu.index_select(0, tensor) + table.view(-1).index_select(0, entry)
 
 
 def _mean(value: Tensor, bucket: Tensor, count: Tensor) -> Tensor:

@@ -13,10 +13,10 @@ PROGRAM_BYTES = 350_000_000
 """A process that has imported torch (2.13, CPU) and pyarrow, and holds nothing of ours yet."""
 TEXT_BYTES = 50_000_000
 """Text and tokens of `python-stdlib`; another text of its size takes about as much."""
-INDEX_BYTES = 8
-"""A compressor's tables: one int64 a parameter, one a kept value."""
+PLACE_BYTES, KEPT_BYTES = 4, 16
+"""A compressor's tables: an int32 a parameter, two int64 a kept value."""
 SELECTION_BYTES = 16
-"""Top-k at work on the largest stage: values, magnitudes, those partitioned, a mask."""
+"""Top-k at work on the largest stage: magnitudes, those of one length, a copy, a mask."""
 ALLOCATOR = 0.15
 """Share that glibc's allocator keeps beside what lives."""
 EVALUATION_SEQUENCES = 16
@@ -71,10 +71,8 @@ def _table_bytes(model: Model, method: Method, stages: int) -> int:
         values = model.vocab * model.d + bases * model.d * boundary.width(model.d)
         total += FP32_BYTES * values
     if isinstance(method.outer, SparseLoCo):
-        entries = sum(parameters(model, stages, boundary)) + sum(
-            2 * kept for kept in kept_values(model, stages, method)
-        )
-        total += INDEX_BYTES * entries
+        total += PLACE_BYTES * sum(parameters(model, stages, boundary))
+        total += KEPT_BYTES * sum(kept_values(model, stages, method))
     return total
 
 
