@@ -19,7 +19,7 @@ demo: .venv/demo.stamp ## Run the bundled quickstart and say where its report is
 	else echo "results: runs/quickstart"; fi
 
 test: lint ## Lint, check types, run every test
-	@$(PY) -m pytest
+	@$(PY) -m pytest -n auto --dist loadfile
 
 lint: .venv/test.stamp ## Lint and check types only
 	@$(PY) -m ruff check --output-format concise .
