@@ -67,7 +67,10 @@ class Session:
         return self.run.training is not None
 
     def step(self, told: Directive) -> Round | None:
-        """A global step as it was trained before, or now; None in a timing study."""
+        """A global step as it was trained before, or now; None in a timing study.
+
+        Raises NonFiniteLoss, or WorkerDied.
+        """
         self._directives = chained(self._directives, told)
         if not self.is_trained:
             return None

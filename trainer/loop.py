@@ -20,7 +20,7 @@ from trainer.data import load_corpus
 from trainer.directive import Directive
 from trainer.model import initialise
 from trainer.outer import Counts
-from trainer.replica import LocalRound
+from trainer.replica import LocalRound, NonFiniteLoss
 from trainer.results import Evaluation, StepResult
 from trainer.shared import Shipped
 from trainer.sizes import forward_flops_per_token
@@ -130,7 +130,10 @@ class Trainer:
         return StepResult.of(rounds, sent)
 
     def evaluate(self) -> Evaluation:
-        """The anchor on the held-out sequences, whole and with each inner stage skipped."""
+        """The anchor on the held-out sequences, whole and with each inner stage skipped.
+
+        Raises NonFiniteLoss: weights may be finite that no loss can be computed with.
+        """
         stages = range(len(self.state.anchor))
         lives = [tuple(s for s in stages if s != skipped) for skipped in (None, *stages[1:-1])]
         count = len(self.worker.held_out)
@@ -143,6 +146,9 @@ class Trainer:
         )
         each = len(parts) // len(lives)
         losses = [math.fsum(nats[i : i + each]) / count for i in range(0, len(parts), each)]
+        if not all(map(math.isfinite, losses)):
+            last = self.method.inner_steps - 1
+            raise NonFiniteLoss("validation loss", self.committed - 1, last, None)
         predicted = self.worker.held_out[:, 1:]
         byte_count = self.corpus.bytes_of(predicted.cpu().numpy())
         return Evaluation(

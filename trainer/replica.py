@@ -23,7 +23,8 @@ from trainer.state import ReplicaState, Vectors, bind
 class NonFiniteLoss(RuntimeError):
     """A loss, gradient or update is NaN or infinite: the global step cannot be committed.
 
-    replica is None when it is the outer step itself that left the range of float32.
+    replica is None when it is the outer step itself that left the range of float32, or of what a
+    loss can be computed with.
     """
 
     def __init__(self, what: str, global_step: int, inner_step: int, replica: int | None) -> None:

@@ -146,9 +146,12 @@ def test_a_fork_is_the_unforked_run_to_the_bit(
     assert contents(forked) == contents(unforked)
 
 
-def test_a_cell_that_diverges_fails_alone(small: Small, tmp_path: Path) -> None:
-    sweep = "sweep={arms: {good: {}, bad: {train.inner.lr: 1e18}}}"
-    planned, result = run(small("per_global_step", sweep), tmp_path)
+@pytest.mark.parametrize("diverges", ["train.inner.lr: 1e18", "method.outer.lr: 1e18"])
+def test_a_cell_that_diverges_fails_alone(small: Small, tmp_path: Path, diverges: str) -> None:
+    """In an inner step, or with weights that are finite and of which no evaluation is."""
+    sweep = f"sweep={{arms: {{good: {{}}, bad: {{{diverges}}}}}}}"
+    short = ("global_steps=2", "train.eval_every=1")
+    planned, result = run(small("per_global_step", sweep, *short), tmp_path)
     assert result.exit_code == 1
     assert set(result.summaries) == {"no_failure, good", "good"}
     assert "non-finite" in result.failed["no_failure, bad"]
