@@ -1,9 +1,8 @@
-"""What all reports share: sections of figures, one self-contained page, files written whole."""
+"""What all reports share: sections of figures, one self-contained page."""
 
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,18 +45,8 @@ def save_figures(figures: Sequence[Drawn], place: Path) -> None:
     """Write the figures; those of an earlier report go, files that are not ours stay."""
     for pattern in OURS:
         for old in [*place.glob(f"{pattern}.png"), *place.glob(f"{pattern}.svg")]:
-            old.unlink()
+            old.unlink(missing_ok=True)  # another command may write the same report
     style.save(figures, place)
-
-
-def write(path: Path, text: str) -> None:
-    """The file is there whole or not at all."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        aside.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def _image(figure: Drawn) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from analysis import inputs, page, study_report, style, table, tables, words
 from analysis.curves import gap_figure, loss_figures, progress_figures
+from analysis.files import write_atomically
 from analysis.folders import AnalysisError, find
 from analysis.load import Study, load
 from analysis.money import money_figures
@@ -39,9 +40,9 @@ def write_report(folder: Path) -> Path:
     shown, only_saved = sections(study)
     figures = [figure for section in shown for figure in section.figures] + only_saved
     page.save_figures(figures, study.folder / "figures")
-    page.write(study.folder / "summary.csv", tables.summary_csv(study))
+    write_atomically(study.folder / "summary.csv", tables.summary_csv(study))
     report = study.folder / "report.html"
-    page.write(report, report_page(study, shown))
+    write_atomically(report, report_page(study, shown))
     return report
 
 

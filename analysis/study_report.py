@@ -8,6 +8,7 @@ from typing import Any
 
 from analysis import inputs, page, rates, study_tables, study_words, style, table
 from analysis.cost import cost_figure
+from analysis.files import write_atomically
 from analysis.flagship import flagship
 from analysis.folders import Listing
 from analysis.grids import heat_figure, points_figure
@@ -33,11 +34,11 @@ def write_report(listing: Listing, sweep: Sweep) -> Path:
     text = report_page(study, sweep, shown)
     figures = [figure for section in shown for figure in section.figures]
     page.save_figures(figures, study.folder / "figures")
-    page.write(study.folder / "cells.csv", study_tables.cells_csv(sweep))
-    page.write(study.folder / "points.csv", study_tables.points_csv(sweep))
-    page.write(study.folder / "differences.csv", study_tables.differences_csv(sweep))
+    write_atomically(study.folder / "cells.csv", study_tables.cells_csv(sweep))
+    write_atomically(study.folder / "points.csv", study_tables.points_csv(sweep))
+    write_atomically(study.folder / "differences.csv", study_tables.differences_csv(sweep))
     report = study.folder / "report.html"
-    page.write(report, text)
+    write_atomically(report, text)
     return report
 
 

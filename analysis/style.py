@@ -15,6 +15,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from analysis.files import aside
 from analysis.load import Run
 
 PNG_DPI = 200
@@ -123,8 +124,9 @@ def save(drawn: Sequence[Drawn], folder: Path) -> None:
     """Write `<stem>.svg` and `<stem>.png` of each figure."""
     folder.mkdir(parents=True, exist_ok=True)
     for one in drawn:
-        (folder / f"{one.stem}.svg").write_bytes(one.svg)
-        (folder / f"{one.stem}.png").write_bytes(one.png)
+        for ending, content in (("svg", one.svg), ("png", one.png)):
+            with aside(folder / f"{one.stem}.{ending}") as place:
+                place.write_bytes(content)
 
 
 @dataclass(frozen=True)

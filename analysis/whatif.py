@@ -24,6 +24,7 @@ from analysis.breakeven import (
     front,
     spot_price,
 )
+from analysis.files import write_atomically
 from analysis.folders import AnalysisError, find
 from analysis.grid_error import knot_errors, stated_error, with_scales
 from analysis.penalty import Response, penalty, responses
@@ -60,7 +61,7 @@ def write_whatif(folder: Path, losses: Path | None = None) -> Path:
         },
     )
     path = Path(folder) / "whatif.html"
-    page.write(path, text)
+    write_atomically(path, text)
     return path
 
 

@@ -251,8 +251,8 @@ def fit(
         raise fail(str(error), USAGE) from None
     print(json.dumps(told, indent=2) if as_json else in_words(told))
     if out is not None:
+        from analysis.files import write_atomically
         from analysis.fit_figure import write_fit_figure
-        from scenarios.store import write_atomically
 
         out.mkdir(parents=True, exist_ok=True)
         write_atomically(out / "fit.json", json.dumps(told, indent=2, allow_nan=False))

@@ -16,9 +16,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from analysis.files import write_atomically
 from scenarios.agenda import Agenda, Group, Outcome, RunError, work
 from scenarios.session import Run
-from scenarios.store import RunFolder, write_atomically
+from scenarios.store import RunFolder
 
 if TYPE_CHECKING:
     from scenarios.show import Show, Tail

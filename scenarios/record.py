@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.crossing import first_at
+from analysis.files import write_atomically
 from scenarios.schema import Scenario
-from scenarios.store import write_atomically
 from sim.config import HOUR_S
 from sim.job import Job
 from sim.records import CLASSES, GlobalStep

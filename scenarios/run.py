@@ -62,11 +62,11 @@ def execute(
             kept.
         LedgerError, CouplingError: a bug.
     """
-    run.folder.create(run.scenario)
     with (
         run.folder.locked(tell, patience_s),
         session(run, tell, processes, patience_s) as training,
     ):
+        run.folder.write_scenario(run.scenario)
         job = Job(job_config(run.scenario))
         with LiveRecord(run.folder.metrics) as live:
             is_enough = couple(job, training, live, on_row)

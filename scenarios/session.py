@@ -10,10 +10,11 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
+from analysis.files import write_atomically
 from scenarios.directives import chained
 from scenarios.environment import environment, trained_on
 from scenarios.schema import Scenario
-from scenarios.store import RunFolder, StoreError, write_atomically
+from scenarios.store import RunFolder, StoreError
 from scenarios.trained import Round, Training
 from trainer.directive import Directive
 

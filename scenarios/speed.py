@@ -6,9 +6,9 @@ import json
 import math
 from pathlib import Path
 
+from analysis.files import write_atomically
 from scenarios.schema import Scenario
 from scenarios.session import Run
-from scenarios.store import write_atomically
 from trainer import sizes as trainer_sizes
 
 ASSUMED_FLOPS = 2e10

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis.files import write_atomically
 from scenarios.identity import fingerprint
 from scenarios.load import dump
 from scenarios.schema import Scenario
@@ -29,30 +30,27 @@ class Busy(StoreError):
     """Another process is at it."""
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """The file is there whole or not at all."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        aside.write_text(text, encoding="utf-8")
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
 @contextlib.contextmanager
 def alone(folder: Path, tell: Callable[[str], None], patience_s: float) -> Iterator[None]:
-    """Work alone in a folder.
+    """Work alone in a folder, which is made if it is not there.
 
     Raises:
         Busy: another process is at it and has not ended in time.
+        StoreError: its file system has no locks.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     with open(folder / LOCK, "w", encoding="utf-8") as lock:
         waited_s = 0.0
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
-            except OSError:
+            except OSError as error:
+                if not isinstance(error, BlockingIOError):
+                    raise StoreError(
+                        f"{folder}: cannot be locked ({error.strerror}); choose an --out on a file "
+                        "system that has locks"
+                    ) from None
                 if waited_s >= patience_s:
                     raise Busy(
                         f"{folder}: another process still works on this run; "
@@ -112,9 +110,8 @@ class RunFolder:
         """A file of the folder; with summary.json the run is done."""
         write_atomically(self.path / name, json.dumps(told, indent=2))
 
-    def create(self, scenario: Scenario) -> None:
-        """Make the folder and put the resolved scenario in it."""
-        self.path.mkdir(parents=True, exist_ok=True)
+    def write_scenario(self, scenario: Scenario) -> None:
+        """scenario.yaml, with every default filled in."""
         write_atomically(self.path / "scenario.yaml", dump(scenario))
 
     def clear(self, tell: Callable[[str], None], patience_s: float = 60.0) -> None:
@@ -124,7 +121,9 @@ class RunFolder:
         with self.locked(tell, patience_s):
             (self.path / "summary.json").unlink(missing_ok=True)  # first: it is not done any more
             for file in self.path.iterdir():
-                if file.name != LOCK:
+                if file.is_dir() and not file.is_symlink():  # figures of a report on this run
+                    shutil.rmtree(file)
+                elif file.name != LOCK:
                     file.unlink()
 
     def locked(

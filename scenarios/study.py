@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.files import write_atomically
 from scenarios.agenda import RunError, grouped
 from scenarios.load import Loaded
 from scenarios.memory import too_large
@@ -19,7 +20,7 @@ from scenarios.seeds import wanted
 from scenarios.session import Run
 from scenarios.shard import Shard
 from scenarios.speed import remember_speed
-from scenarios.store import AGAIN, Busy, RunFolder, StoreError, write_atomically
+from scenarios.store import AGAIN, Busy, RunFolder, StoreError
 
 if TYPE_CHECKING:
     from scenarios.show import Show

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from analysis.files import aside
 from scenarios.record import Row
 from sim.job import Job
 from sim.records import CLASSES
@@ -70,12 +71,12 @@ OUTAGES = pa.schema(
 
 
 def write_steps(path: Path, rows: Sequence[Row]) -> None:
-    pq.write_table(pa.Table.from_pylist(list(rows), schema=STEPS), path)
+    _write(pa.Table.from_pylist(list(rows), schema=STEPS), path)
 
 
 def write_slots(path: Path, job: Job) -> None:
     columns = zip(*job.timeline.all_rows(), strict=True)
-    pq.write_table(pa.table(list(map(list, columns)), schema=SLOTS), path)
+    _write(pa.table(list(map(list, columns)), schema=SLOTS), path)
 
 
 def write_outages(path: Path, job: Job) -> None:
@@ -91,4 +92,10 @@ def write_outages(path: Path, job: Job) -> None:
         for s in job.spells()
     ]
     about = {"workers": str(len(job.roster.workers)), "end_s": repr(job.start_s)}
-    pq.write_table(pa.Table.from_pylist(rows, schema=OUTAGES.with_metadata(about)), path)
+    _write(pa.Table.from_pylist(rows, schema=OUTAGES.with_metadata(about)), path)
+
+
+def _write(table: pa.Table, path: Path) -> None:
+    """Whole or not at all: another command may have finished the very same run and report on it."""
+    with aside(path) as place:
+        pq.write_table(table, place)

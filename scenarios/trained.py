@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -18,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.store import alone, write_atomically
+from analysis.files import write_atomically
+from scenarios.store import alone
 from trainer.results import Evaluation, StepResult
 
 STORE = ".trained"
@@ -124,7 +124,6 @@ class Training:
         self, tell: Callable[[str], None], patience_s: float
     ) -> AbstractContextManager[None]:
         """Train it alone. Raises Busy."""
-        self.path.mkdir(parents=True, exist_ok=True)
         return alone(self.path, tell, patience_s)
 
     def clear(self, tell: Callable[[str], None], patience_s: float = 60.0) -> None:
@@ -138,12 +137,13 @@ class Training:
     # --- checkpoints --------------------------------------------------------------------------
 
     def save_checkpoint(self, done: int, save: Callable[[Path], None]) -> None:
-        """Keep the state after `done` global steps; written aside, then renamed.
+        """Keep the state after `done` global steps; written aside, then renamed. Call it alone:
+        what a kill has left aside goes.
 
         save: writes the trainer's state into an empty folder.
         """
         self.checkpoints.mkdir(parents=True, exist_ok=True)
-        aside = self.checkpoints / f".aside-{os.getpid()}"
+        aside = self.checkpoints / ".aside"
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir()
         try:

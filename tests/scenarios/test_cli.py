@@ -17,7 +17,6 @@ import pytest
 from scenarios.load import Loaded, bundled, load
 from scenarios.plan import plan
 from scenarios.record import read_rows
-from scenarios.store import StoreError
 
 Small = Callable[..., Loaded]
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -155,22 +154,6 @@ def test_damaged_results_are_told_and_force_begins_anew(
     assert "Traceback" not in damaged.stderr
     forced = stageout("run", file, "--jobs", "1", "--json", "--force")
     assert json.loads(forced.stdout) == json.loads(whole.stdout)
-
-
-def test_force_waits_for_who_works_on_the_run(small: Small, tmp_path: Path) -> None:
-    planned = plan(small("none"), tmp_path / "runs")
-    folder, run = next(iter(planned.runs.items()))
-    folder.create(run.scenario)
-    folder.metrics.write_text("kept")
-    told: list[str] = []
-    with (
-        folder.locked(told.append),
-        pytest.raises(StoreError, match="still works on this run"),
-    ):
-        folder.clear(told.append, patience_s=0.3)
-    assert folder.metrics.read_text() == "kept"
-    folder.clear(told.append)
-    assert not folder.metrics.exists()
 
 
 def test_an_empty_corpus_is_told_with_its_path(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import multiprocessing
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from analysis.files import aside, write_atomically
+from scenarios import tables
 from scenarios.identity import fingerprint
 from scenarios.load import Loaded
 from scenarios.plan import plan, prepared
 from scenarios.record import dumps, read_rows
-from scenarios.store import RunFolder, StoreError, write_atomically
+from scenarios.store import Busy, RunFolder, StoreError
 
 Small = Callable[..., Loaded]
 
@@ -50,6 +54,33 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(UnicodeEncodeError):
         write_atomically(file, "\udc80")
     assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_so_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two commands may replay one run: the second one's kill must not spoil what the first told."""
+    file = tmp_path / "steps.parquet"
+    file.write_text("whole")
+
+    def full(table: object, where: Path) -> None:
+        where.write_text("ha")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tables.pq, "write_table", full)
+    with pytest.raises(OSError, match="No space left"):
+        tables.write_steps(file, [])
+    assert file.read_text() == "whole"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_two_writers_of_a_file_do_not_meet(tmp_path: Path) -> None:
+    """On machines that share a folder they may have one and the same process number."""
+    file = tmp_path / "study.json"
+    with aside(file) as slow:
+        slow.write_text("slow")
+        write_atomically(file, "quick")
+        assert file.read_text() == "quick"
+    assert file.read_text() == "slow"
     assert list(tmp_path.iterdir()) == [file]
 
 
@@ -91,3 +122,34 @@ def test_one_process_at_a_time_works_on_a_run(tmp_path: Path) -> None:
     other.join()
     with RunFolder(tmp_path).locked(told.append):
         assert len(told) == 1
+
+
+def test_a_file_system_without_locks_is_no_other_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a study would wait for it for ever."""
+
+    def no_locks(file: object, how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with (
+        pytest.raises(StoreError, match=r"cannot be locked \(No locks available\)") as caught,
+        RunFolder(tmp_path / "run").locked(lambda text: None),
+    ):
+        pass
+    assert not isinstance(caught.value, Busy)
+
+
+def test_force_waits_for_who_works_on_the_run_and_forgets_all_of_it(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    told: list[str] = []
+    with folder.locked(told.append):
+        folder.metrics.write_text("kept")
+        (folder.path / "figures").mkdir()  # of a report on this run alone
+        (folder.path / "figures" / "bill.svg").touch()
+        with pytest.raises(StoreError, match="still works on this run"):
+            folder.clear(told.append, patience_s=0.3)
+    assert folder.metrics.read_text() == "kept"
+    folder.clear(told.append)
+    assert [file.name for file in folder.path.iterdir()] == [".lock"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 from pathlib import Path
 
 import numpy as np
@@ -71,3 +73,17 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(tmp_path: Path)
     with pytest.raises(OSError, match="No space left"):
         training.save_checkpoint(2, full)
     assert [path.name for path in training.checkpoints.iterdir()] == ["00000001"]
+
+
+def test_what_a_kill_leaves_aside_does_not_pile_up(tmp_path: Path) -> None:
+    training = Training(tmp_path / "key", "", 9)
+    killed = multiprocessing.get_context("spawn").Process(target=_killed_saving, args=(training,))
+    killed.start()
+    killed.join()
+    assert len(list(training.checkpoints.iterdir())) == 1
+    training.save_checkpoint(1, lambda path: None)
+    assert [path.name for path in training.checkpoints.iterdir()] == ["00000001"]
+
+
+def _killed_saving(training: Training) -> None:
+    training.save_checkpoint(1, lambda path: os._exit(9))
