@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from scenarios.fit_laws import Durations, Fitted, hazard, survival
+from scenarios.fit_laws import Durations, Fitted, hazard, known, survival
 from scenarios.fit_match import RUNS, Match, nearest
 from scenarios.fit_trace import Fit, daily_rhythm, fit, pool_blocks, zone_correlation
 from scenarios.traces import read_trace
@@ -17,6 +16,8 @@ from sim.traces.trace import TraceError
 
 CURVE_POINTS = 60
 """Of a law in the figure."""
+MOST_PLAYED = 20_000
+"""Workers and losses of a trace that a pool is simulated against: more would take minutes."""
 
 
 def fit_file(path: Path, zone: str | None = None, unit: str = "s") -> dict[str, Any]:
@@ -33,16 +34,16 @@ def fit_file(path: Path, zone: str | None = None, unit: str = "s") -> dict[str, 
     blocks = pool_blocks(found)
     if not trace.has_outages or not {"up_h", "life_cap_h", "shocks"} & set(blocks[0]):
         return told(found, blocks[0], [])
+    if found.facts.workers + found.facts.losses > MOST_PLAYED:
+        note = f"more than {MOST_PLAYED:,} workers and losses: the block is not held against them"
+        found.notes.append(note)
+        return told(found, blocks[0], [])
     return told(found, *nearest(blocks, found.facts))
 
 
 def told(found: Fit, block: dict[str, Any], match: Sequence[Match]) -> dict[str, Any]:
     """Everything as JSON; what is not known is null."""
     about = found.facts
-
-    def known(value: float) -> float | None:
-        return value if math.isfinite(value) else None
-
     return {
         "source": found.source,
         "form": found.trace.form,
@@ -78,7 +79,7 @@ def _durations(seen: Durations, laws: Sequence[Fitted]) -> dict[str, Any]:
         "survival": []
         if curve is None
         else [
-            [float(x) if math.isfinite(x) else None for x in row]
+            [known(float(x)) for x in row]
             for row in zip(curve.hours, curve.share, curve.low, curve.high, strict=True)
         ],
         "hazard": [list(row) for row in hazard(seen)],

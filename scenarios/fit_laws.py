@@ -22,7 +22,8 @@ CONFIDENCE = 0.95
 FEWEST = 5
 """Whole durations below which a law of two parameters is not fitted."""
 LEAST, MOST = {"shape": 0.1, "sigma": 1e-3}, {"shape": 100.0, "sigma": 10.0}
-"""What a scenario may say."""
+"""What a scenario may say: a law that is narrower is told as the narrowest, one that is wider
+is another law."""
 STEP = 1e-3
 """Of the numerical second derivative, in logarithms of the parameters."""
 
@@ -98,12 +99,23 @@ class Fitted:
 
     @property
     def mean(self) -> float:
-        return float(self.family.distribution.mean(**self.family.shapes(*self.parameters)))
+        """Infinite where it is too large to be told."""
+        with np.errstate(all="ignore"):
+            return float(self.family.distribution.mean(**self.family.shapes(*self.parameters)))
+
+    @property
+    def is_too_wide(self) -> bool:
+        """Whether no scenario can tell it."""
+        told = dict(zip(self.family.names, self.parameters, strict=True))
+        return told.get("shape", math.inf) < LEAST["shape"] or (
+            told.get("sigma", 0.0) > MOST["sigma"]
+        )
 
     def survival(self, hours: Array) -> Array:
         """P(longer)."""
         arguments = self.family.shapes(*self.parameters)
-        return np.asarray(self.family.distribution.sf(hours, **arguments))
+        with np.errstate(all="ignore"):
+            return np.asarray(self.family.distribution.sf(hours, **arguments))
 
     def told(self) -> dict[str, Any]:
         """As JSON."""
@@ -111,9 +123,9 @@ class Fitted:
         return {
             "law": self.family.name,
             **dict(zip(names, self.parameters, strict=True)),
-            "mean": self.mean,
+            "mean": known(self.mean),
             "interval_95": {
-                name: [low, high]
+                name: [known(low), known(high)]
                 for name, low, high in zip(names, self.low, self.high, strict=True)
             },
             "aic": self.aic,
@@ -185,9 +197,20 @@ def fit_laws(seen: Durations) -> list[Fitted]:
     families = FAMILIES if len(np.unique(seen.whole)) >= FEWEST else FAMILIES[:1]
     found = []
     for family in families:
-        with suppress(stats.FitError), np.errstate(all="ignore"):  # no maximum inside
-            found.append(fit_law(family, seen))
+        with suppress(stats.FitError), np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # durations that are almost equal
+            found.append(fit_law(family, seen))  # FitError: no maximum inside
     return sorted(found, key=lambda law: law.aic)
+
+
+def best(laws: Sequence[Fitted]) -> Fitted | None:
+    """The best by AIC that a scenario can tell."""
+    return next((law for law in laws if not law.is_too_wide), None)
+
+
+def known(value: float) -> float | None:
+    """A number for JSON; None: not known, or too large."""
+    return value if math.isfinite(value) else None
 
 
 @dataclass(frozen=True)

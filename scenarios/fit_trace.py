@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scenarios.fit_laws import Durations, Fitted, fit_laws
+from scenarios.fit_laws import Durations, Fitted, best, fit_laws
 from sim.config import HOUR_S
 from sim.records import Spell
-from sim.traces.trace import ABSENT, CAP, NO_LOSS, Facts, Trace, facts
+from sim.traces.trace import ABSENT, CAP, NO_LOSS, Facts, Life, Trace, facts
 
 DAY_H = 24
 SAMPLE_H = 1.0
 """Of the count of workers, for rhythm and correlation."""
 FEWEST_DAYS = 2
+MOST_ZONES = 20
+"""Whose correlations somebody would read."""
 LONGEST_BLOCK = 4.0
 """Mean block of refill in mean distances of shocks that a pool can have, and a margin."""
+LEAST_SHARE = 0.001
+"""Of a pool that a shock takes: what a scenario may say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +38,7 @@ class Fit:
     trace: Trace
     facts: Facts
     up: Durations
-    """Lives, those in bulk ended like any other."""
+    """Lives that began in the trace, those in bulk ended like any other."""
     own: Durations
     """Lives; one that a bulk ended is censored: another cause was faster."""
     outage: Durations
@@ -55,17 +61,7 @@ def fit(trace: Trace, source: str) -> Fit:
         raise ValueError("nobody is ever lost in it, so there is nothing to fit")
     spells = [spell for spell in trace.spells() if spell.cause not in (NO_LOSS, ABSENT)]
     bulk = _bulk_instants(spells) if trace.has_outages else {}
-    lives = [(life, (life.end_s - life.start_s) / HOUR_S) for life in trace.lives]
-    up = Durations.of(
-        [h for life, h in lives if life.is_whole], [h for life, h in lives if not life.is_whole]
-    )
-    alone = [
-        life.is_whole and (trace.zones[life.worker], life.end_s) not in bulk for life, _ in lives
-    ]
-    own = Durations.of(
-        [h for (_, h), is_own in zip(lives, alone, strict=True) if is_own],
-        [h for (_, h), is_own in zip(lives, alone, strict=True) if not is_own],
-    )
+    up, own = lives_of(trace), lives_of(trace, bulk)
     outage = Durations.of([], [])
     if trace.has_outages:
         ended = [s for s in spells if not math.isnan(s.back_s)]
@@ -73,7 +69,8 @@ def fit(trace: Trace, source: str) -> Fit:
             [(s.back_s - s.gone_s) / HOUR_S for s in ended],
             [(trace.end_s - s.gone_s) / HOUR_S for s in spells if math.isnan(s.back_s)],
         )
-    capped = [h for life, h in lives if life.cause == CAP]
+    capped = [(x.end_s - x.start_s) / HOUR_S for x in trace.lives if x.cause == CAP and x.began]
+    up_laws, own_laws = fit_laws(up), fit_laws(own) if bulk else []
     return Fit(
         source=source,
         trace=trace,
@@ -81,18 +78,41 @@ def fit(trace: Trace, source: str) -> Fit:
         up=up,
         own=own,
         outage=outage,
-        up_laws=fit_laws(up),
-        own_laws=fit_laws(own) if bulk else [],
+        up_laws=up_laws,
+        own_laws=own_laws,
         outage_laws=fit_laws(outage),
         shocks=_shocks(trace, spells, bulk),
         cap_h=min(capped) if capped else None,
-        notes=_notes(trace),
+        notes=_notes(trace, has_laws=bool(up_laws)),
     )
 
 
-def _notes(trace: Trace) -> list[str]:
+def lives_of(trace: Trace, but: Container[tuple[str, float]] = ()) -> Durations:
+    """Lives that began in the trace; what its end or a cap cuts off is censored.
+
+    Those that were going on when it began are left out: as censored ones they would count as if
+    they had begun then, and pools would look steadier than they are.
+
+    Args:
+        but: (zone, instant) of losses by another cause, which censor as well.
+    """
+    whole: list[float] = []
+    censored: list[float] = []
+    for life in trace.lives:
+        if life.began:
+            is_own = life.is_whole and (trace.zones[life.worker], life.end_s) not in but
+            (whole if is_own else censored).append((life.end_s - life.start_s) / HOUR_S)
+    return Durations.of(whole, censored)
+
+
+def _notes(trace: Trace, has_laws: bool) -> list[str]:
     """What the trace cannot show."""
     notes = []
+    before = sum(not life.began for life in trace.lives)
+    if before:
+        notes.append(f"{before} lives began before the trace: no law has them, nobody knows when")
+    if not has_laws:
+        notes.append("no life was seen from its start to a loss: the block tells no law of them")
     if not trace.named:
         notes.append(
             "the trace only counts: who leaves was drawn, so lives and outages of single workers "
@@ -126,23 +146,40 @@ def _shocks(
         return None
     zones = set(trace.zones)
     every_h = trace.end_s * len(zones) / len(bulk) / HOUR_S
-    before = sum(_up_before(trace, zone, t_s) for zone, t_s in bulk)
+    share = sum(bulk.values()) / _up_before(trace, bulk)
+    if share < LEAST_SHARE:
+        return None
     whole, censored = _blocks(trace, spells, bulk)
     laws = fit_laws(Durations.of(whole, censored))
-    block = laws[0].block() if laws and laws[0].mean <= LONGEST_BLOCK * every_h else None
+    law = best(laws)
+    block = law.block() if law and law.mean <= LONGEST_BLOCK * every_h else None
     return {
         "every_h": every_h,
-        "share": min(1.0, sum(bulk.values()) / before),
+        "share": share,
         "block_refill_h": block,
     }
 
 
-def _up_before(trace: Trace, zone: str, t_s: float) -> int:
-    return sum(
-        1
-        for life in trace.lives
-        if life.start_s < t_s <= life.end_s and trace.zones[life.worker] == zone
-    )
+def _up_before(trace: Trace, bulk: Iterable[tuple[str, float]]) -> int:
+    """Workers of the zone that are up just before each bulk, in all.
+
+    Who comes and is lost at its very instant is among them, as among the losses.
+    """
+    lives: dict[str, list[Life]] = defaultdict(list)
+    for life in trace.lives:
+        lives[trace.zones[life.worker]].append(life)
+    instants_s: dict[str, list[float]] = defaultdict(list)
+    for zone, t_s in bulk:
+        instants_s[zone].append(t_s)
+    count = 0
+    for zone, at_s in instants_s.items():
+        starts, ends = (
+            np.sort([getattr(life, end) for life in lives[zone]]) for end in ("start_s", "end_s")
+        )
+        count += int((np.searchsorted(starts, at_s) - np.searchsorted(ends, at_s)).sum())
+        blinks = Counter(x.end_s for x in lives[zone] if x.start_s == x.end_s and x.cause)
+        count += sum(blinks[t_s] for t_s in at_s)
+    return count
 
 
 def _blocks(
@@ -151,12 +188,14 @@ def _blocks(
     """Hours (whole, censored) from each bulk to the first return in its zone."""
     whole: list[float] = []
     censored: list[float] = []
-    for zone in set(trace.zones):
-        bulks_s = sorted(t_s for name, t_s in bulk if name == zone)
-        back_s = sorted(s.back_s for s in spells if s.zone == zone and not math.isnan(s.back_s))
+    returns_s: dict[str, list[float]] = defaultdict(list)
+    for back_s, zone in sorted((s.back_s, s.zone) for s in spells if not math.isnan(s.back_s)):
+        returns_s[zone].append(back_s)
+    for zone, same in groupby(sorted(bulk), key=lambda event: event[0]):
+        bulks_s = [t_s for _, t_s in same]
         for t_s, next_s in zip(bulks_s, [*bulks_s[1:], trace.end_s], strict=True):
-            k = int(np.searchsorted(back_s, t_s, side="right"))
-            first_s = back_s[k] if k < len(back_s) else math.inf
+            k = bisect_right(returns_s[zone], t_s)
+            first_s = returns_s[zone][k] if k < len(returns_s[zone]) else math.inf
             hours = (min(first_s, next_s) - t_s) / HOUR_S
             (whole if first_s <= next_s else censored).append(hours)
     return whole, censored
@@ -185,8 +224,13 @@ def daily_rhythm(trace: Trace) -> float | None:
 
 
 def zone_correlation(trace: Trace) -> dict[str, float]:
-    """Correlation of the counts of each two zones; those that never change are left out."""
+    """Correlation of the counts of each two zones; those that never change are left out.
+
+    Nothing where there are more than MOST_ZONES.
+    """
     zones = sorted(set(trace.zones))
+    if len(zones) > MOST_ZONES:
+        return {}
     series = {zone: counts(trace, zone) for zone in zones} if trace.has_outages else {}
     moving = [zone for zone in series if series[zone].std() > 0]
     return {
@@ -213,11 +257,12 @@ def pool_blocks(found: Fit) -> list[dict[str, Any]]:
 
 def _pool(found: Fit, shocks: dict[str, Any] | None) -> dict[str, Any]:
     block: dict[str, Any] = {"workers": found.trace.workers} if found.trace.has_outages else {}
-    laws = found.own_laws if found.shocks is not None else found.up_laws
-    if laws:
-        block["up_h"] = laws[0].block()
-    if found.outage_laws:
-        block["outage_h"] = found.outage_laws[0].block()
+    up = best(found.own_laws if found.shocks is not None else found.up_laws)
+    if up is not None:
+        block["up_h"] = up.block()
+    outage = best(found.outage_laws)
+    if outage is not None:
+        block["outage_h"] = outage.block()
     if found.cap_h is not None:
         block["life_cap_h"] = found.cap_h
     if shocks is not None:

@@ -45,7 +45,7 @@ def _laws(what: str, of: Mapping[str, Any]) -> list[str]:
     for law in of["laws"][:LAWS_SHOWN]:
         parts = [
             f"{name} {law[name]:.3g}{'' if name in ('shape', 'sigma') else ' h'} "
-            f"[{low:.3g}, {high:.3g}]"
+            f"[{_number(low)}, {_number(high)}]"
             for name, (low, high) in law["interval_95"].items()
         ]
         lines.append(f"           {law['law']:<12}{', '.join(parts)}; AIC {law['aic']:.1f}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 from sim.config import HOUR_S, Outages, TraceOutages
@@ -33,6 +34,9 @@ def read_trace(path: Path, unit: str = "s", zone: str | None = None) -> Trace:
 
 def _read(path: Path, unit: str) -> Trace:
     try:
+        if stat.S_IFMT(path.stat().st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
+            message = "cannot be read: a pipe or a device may never end, write it to a file"
+            raise TraceError(str(path), 0, message)
         if is_parquet(path):
             from sim.traces.parquet import read_parquet
 

@@ -19,6 +19,8 @@ QUANTILES = 10_000
 
 MOST_PROLONGED = 10_000
 """Shocks after which a block of refill that they prolong counts as for ever."""
+MOST_SHOCKS = 1_000_000
+"""Mean distances of shocks after which an outage counts as for ever: all before are drawn."""
 
 
 class ShockTimes:
@@ -32,6 +34,7 @@ class ShockTimes:
     def __init__(self, shocks: Shocks, draws: np.random.Generator) -> None:
         self.share = shocks.share
         self._gap = Exponential(shocks.every_h * HOUR_S)
+        self._last_s = MOST_SHOCKS * shocks.every_h * HOUR_S
         block = shocks.block_refill_h
         self._block = None if block is None else law(block, HOUR_S)
         self._draws = draws
@@ -58,6 +61,8 @@ class ShockTimes:
         """
         if self._block is None:
             return t_s
+        if t_s > self._last_s:
+            return NEVER_S
         last = len(self._instants) + MOST_PROLONGED
         while len(self._instants) < last:
             while not self._instants or self._instants[-1] <= t_s:

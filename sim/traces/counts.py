@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from sim.traces.seats import Seats
-from sim.traces.text import LONGEST_S, MOST_CHANGES, Line
+from sim.traces.text import LONGEST_S, MOST_CHANGES, Line, instant_s
 from sim.traces.trace import Trace
 
 Reading = tuple[float, int, Line]
@@ -24,10 +25,12 @@ COUNT_HEADERS = {"time,count": 1.0, "time_s,count": 1.0, "time_h,count": 3600.0}
 
 def read_steps(lines: Iterable[Line], unit_s: float) -> Trace:
     """`time,count`: so many machines from then on. A time may come twice, the last one counts."""
+    rows = iter(lines)
+    first = next(rows)
 
     def readings() -> Iterator[Reading]:
         unit = unit_s
-        for line in lines:
+        for line in chain([first], rows):
             if line.text.lower().replace(" ", "") in COUNT_HEADERS:
                 unit = COUNT_HEADERS[line.text.lower().replace(" ", "")]
                 continue
@@ -36,21 +39,22 @@ def read_steps(lines: Iterable[Line], unit_s: float) -> Trace:
                 line.fail("must be time,count", line.text)
             yield line.time_s(fields[0], unit), line.count_of(fields[1]), line
 
-    return _trace("time,count", readings())
+    return _trace("time,count", first, readings())
 
 
 def read_dated(lines: Iterable[Line]) -> Trace:
     """`YYYY-MM-DD, HH:MM:SS, count`; a reading that repeats the one before is left out."""
+    rows = iter(lines)
+    first = next(rows)
 
     def readings() -> Iterator[Reading]:
         kept: tuple[float, int] | None = None
-        for line in lines:
+        for line in chain([first], rows):
             fields = line.fields()
             if len(fields) != 3:
                 line.fail("must be YYYY-MM-DD, HH:MM:SS, count", line.text)
             try:
-                moment = datetime.fromisoformat(f"{fields[0]}T{fields[1]}")
-                t_s = moment.replace(tzinfo=UTC).timestamp()
+                t_s = instant_s(datetime.fromisoformat(f"{fields[0]}T{fields[1]}"))
             except ValueError:
                 line.fail("must begin with YYYY-MM-DD, HH:MM:SS", line.text)
             count = line.count_of(fields[2])
@@ -59,7 +63,7 @@ def read_dated(lines: Iterable[Line]) -> Trace:
             kept = (t_s, count)
             yield t_s, count, line
 
-    return _trace("dated count", readings())
+    return _trace("dated count", first, readings())
 
 
 def read_skypilot(lines: Iterable[Line]) -> Trace:
@@ -80,21 +84,22 @@ def read_skypilot(lines: Iterable[Line]) -> Trace:
             number = first.number_of(value, f"data[{tick}]")
             yield tick * gap_s, first.count_of(max(number, 0.0)), first
 
-    return _trace("skypilot", readings(), len(data) * gap_s)
+    return _trace("skypilot", first, readings(), len(data) * gap_s)
 
 
 def read_points(lines: Iterable[Line]) -> Trace:
     """`[{"Time": seconds, "GPUs": count}, ...]`: each point a map of a time and a count."""
-    first, told = whole_json(lines)
+    first, points = whole_json(lines)
 
     def readings() -> Iterator[Reading]:
-        for k, point in enumerate(told["points"]):
-            values = list(point.values()) if isinstance(point, dict) else []
-            if len(values) != 2:
-                first.fail(f"point {k} must hold a time and a count", point)
-            yield first.time_s(values[0], 1.0), first.count_of(values[1]), first
+        for k, point in enumerate(points["points"]):
+            told = dict(point) if isinstance(point, dict) else {}
+            times = [told.pop(name) for name in list(told) if name.lower() == "time"]
+            if len(times) != 1 or len(told) != 1:
+                first.fail(f'point {k} must hold a "Time" and a count', point)
+            yield first.time_s(times[0], 1.0), first.count_of(*told.values()), first
 
-    return _trace("points", readings())
+    return _trace("points", first, readings())
 
 
 def whole_json(lines: Iterable[Line]) -> tuple[Line, dict[str, Any]]:
@@ -110,10 +115,13 @@ def whole_json(lines: Iterable[Line]) -> tuple[Line, dict[str, Any]]:
     return first, told if isinstance(told, dict) else {"points": told}
 
 
-def _trace(form: str, readings: Iterator[Reading], end_s: float | None = None) -> Trace:
+def _trace(
+    form: str, first: Line, readings: Iterator[Reading], end_s: float | None = None
+) -> Trace:
     """Machines as the readings count them, from the first reading to the end.
 
     Args:
+        first: line of the file, where it is said that there are no readings.
         end_s: after the first reading; None: the last reading.
     """
     seats = Seats(form, named=False)
@@ -132,7 +140,7 @@ def _trace(form: str, readings: Iterator[Reading], end_s: float | None = None) -
             line.fail(f"more than {MOST_CHANGES} machines come and go")
         before = (t_s, count, line)
     if before is None or first_s is None:
-        raise AssertionError("who recognised it saw a reading")
+        first.fail("no readings in it")
     last_s = before[0] - first_s
     seats.become(last_s, before[1], before[2], began=last_s > 0)
     return seats.close(last_s if end_s is None else end_s, before[2])

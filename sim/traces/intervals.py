@@ -1,8 +1,8 @@
 """Our own traces: `worker, zone, gone_s, back_s, cause`, one outage a row; all are up at first.
 
 A CSV file, or the `outages.parquet` of a run. Workers that were never lost are in no row, and an
-end is in none: a first comment line `# workers: 32, end_s: 86400` says both. Without it there are
-as many workers as the largest number says, and the trace ends with its last instant.
+end is in none: a comment before the header, `# workers: 32, end_s: 86400`, says both. Without it
+there are as many workers as the largest number says, and the trace ends with its last instant.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sim.traces.trace import Trace, of_spells
 COLUMNS = ("worker", "zone", "gone_s", "back_s", "cause")
 NEVER = ("", "nan", "null", "none")
 ABOUT = re.compile(r"#\s*workers:\s*(\d{1,9})\s*,\s*end_s:\s*([0-9.eE+-]{1,30})\s*$")
+BEGINS = re.compile(r"#\s*workers\s*:")
 Row = tuple[Spell, Line]
 
 
@@ -27,15 +28,15 @@ def is_intervals(header: list[str]) -> bool:
     return set(COLUMNS) <= set(header)
 
 
-def read_intervals(lines: Iterable[Line], about: str) -> Trace:
+def read_intervals(lines: Iterable[Line], comments: Iterable[Line]) -> Trace:
     """A CSV with a header.
 
     Args:
-        about: the file's first line, which may be the comment that tells workers and end.
+        comments: those before the header, of which one may tell workers and end.
     """
     rows = iter(lines)
     head = next(rows)
-    header = [name.lower() for name in head.fields()]
+    header = head.columns()
     column = {name: header.index(name) for name in COLUMNS}
     found: list[Row] = []
     for line in rows:
@@ -46,10 +47,19 @@ def read_intervals(lines: Iterable[Line], about: str) -> Trace:
         gone_s = line.time_s(gone, 1.0, "gone_s")
         back_s = math.nan if back.lower() in NEVER else line.time_s(back, 1.0, "back_s")
         found.append((Spell(line.count_of(worker), zone, gone_s, back_s, cause), line))
-    told = ABOUT.match(about)
-    if told is None:
-        return checked(found, head, None, None)
-    return checked(found, head, head.count_of(told[1]), head.time_s(told[2], 1.0, "end_s"))
+    workers, end_s = _about(comments)
+    return checked(found, head, workers, end_s)
+
+
+def _about(comments: Iterable[Line]) -> tuple[int | None, float | None]:
+    """(workers, end) as a comment tells them; None where none begins like that."""
+    for line in comments:
+        if BEGINS.match(line.text):
+            told = ABOUT.match(line.text)
+            if told is None:
+                line.fail("must be `# workers: N, end_s: SECONDS`", line.text)
+            return line.count_of(told[1]), line.time_s(told[2], 1.0, "end_s")
+    return None, None
 
 
 def checked(rows: Sequence[Row], head: Line, workers: int | None, end_s: float | None) -> Trace:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 
-from sim.traces.text import MOST_WORKERS, Line
+from sim.traces.text import MOST_WORKERS, Line, instant_s
 from sim.traces.trace import CAP, NO_LOSS, Life, Trace
 
 STARTS = ("start_s", "insert_time", "start")
@@ -29,7 +29,7 @@ def read_lifetimes(lines: Iterable[Line]) -> Trace:
     """
     rows = iter(lines)
     head = next(rows)
-    header = [name.lower() for name in head.fields()]
+    header = head.columns()
     column = {name: header.index(name) for name in header}
     life = next(name for name in LIVES if name in header)
     start = next((name for name in STARTS if name in header), None)
@@ -67,10 +67,9 @@ def read_lifetimes(lines: Iterable[Line]) -> Trace:
 def _instant(text: str, line: Line) -> float:
     """Seconds of a number, or of a date with a time; one without a zone is taken as UTC."""
     try:
-        moment = datetime.fromisoformat(text)
+        return instant_s(datetime.fromisoformat(text))
     except ValueError:
         return line.time_s(text, 1.0, "a start")
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _cause(end: str, line: Line) -> str:

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from sim.traces import counts, intervals, lifetimes, machines
-from sim.traces.text import Line, lines_of
+from sim.traces.text import Line, comments_of, lines_of
 from sim.traces.trace import Trace, TraceError
 
 PARQUET = b"PAR1"
@@ -56,9 +56,7 @@ def _read(first: Line, lines: Iterator[Line], path: Path, unit_s: float) -> Trac
         is_points = text.replace(" ", "")[1:2] in ("", "{")
         return counts.read_points(lines) if is_points else machines.read_parcae(lines)
     if intervals.is_intervals(header):
-        with path.open("rb") as stream:
-            about = stream.readline(200).decode("utf-8", "replace")
-        return intervals.read_intervals(lines, about)
+        return intervals.read_intervals(lines, comments_of(path))
     if lifetimes.is_lifetimes(header):
         return lifetimes.read_lifetimes(lines)
     if len(fields) == 3 and DATE.fullmatch(fields[0]):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -34,6 +36,14 @@ class Line:
     def fields(self) -> list[str]:
         """Between commas, without blanks around."""
         return [field.strip() for field in self.text.split(",")]
+
+    def columns(self) -> list[str]:
+        """Names of a header, in lower case; each but an empty one once."""
+        names = [name.lower() for name in self.fields()]
+        for name in filter(None, names):
+            if names.count(name) > 1:
+                self.fail("two columns of one name", name)
+        return names
 
     def number_of(self, text: Any, what: str) -> float:
         """A finite number."""
@@ -70,6 +80,11 @@ def short(value: Any) -> str:
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 
+def instant_s(moment: datetime) -> float:
+    """Seconds since 1970; a moment without a zone is taken as UTC."""
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
 def lines_of(path: Path) -> Iterator[Line]:
     """Lines that are neither blank nor a comment, one by one.
 
@@ -77,6 +92,20 @@ def lines_of(path: Path) -> Iterator[Line]:
         TraceError: the file is too large, or no text.
         OSError: it cannot be read.
     """
+    return (line for line in _filled(path) if not _is_comment(line))
+
+
+def comments_of(path: Path) -> Iterator[Line]:
+    """The comments before the first other line."""
+    return takewhile(_is_comment, _filled(path))
+
+
+def _is_comment(line: Line) -> bool:
+    return line.text.startswith("#")
+
+
+def _filled(path: Path) -> Iterator[Line]:
+    """Lines that are not blank."""
     source, size = str(path), path.stat().st_size
     if size > MAX_BYTES:
         raise TraceError(source, 0, f"larger than {MAX_BYTES >> 20} MiB")
@@ -88,5 +117,5 @@ def lines_of(path: Path) -> Iterator[Line]:
                 raise TraceError(source, number, "not UTF-8 text") from None
             if "\0" in text:
                 raise TraceError(source, number, "not a text file")
-            if text and not text.startswith("#"):
+            if text:
                 yield Line(source, number, text)

@@ -23,6 +23,7 @@ class TraceError(ValueError):
     """A trace that cannot be read: `file:line: what is wrong (got ...)`."""
 
     def __init__(self, source: str, line: int, message: str) -> None:
+        source = source if source.isprintable() else ascii(source)
         super().__init__(f"{source}:{line}: {message}" if line else f"{source}: {message}")
 
 

@@ -10,12 +10,22 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks.fit_coverage import TRUE, covered, drawn
+from benchmarks.fit_coverage import TRUE, covered, drawn, traced
 from scenarios import fit_match
 from scenarios.cli import app
 from scenarios.fit import fit_file
-from scenarios.fit_laws import FAMILIES, Durations, Family, fit_law, fit_laws, hazard, survival
+from scenarios.fit_laws import (
+    FAMILIES,
+    Durations,
+    Family,
+    best,
+    fit_law,
+    fit_laws,
+    hazard,
+    survival,
+)
 from scenarios.fit_trace import daily_rhythm, fit, pool_blocks, zone_correlation
+from scenarios.fit_words import in_words
 from scenarios.load import load
 from sim.config import HOUR_S, Pool
 from sim.records import Spell
@@ -29,6 +39,15 @@ def test_intervals_cover_the_truth_unless_censoring_is_ignored(family: Family) -
     """`benchmarks/fit_coverage.py` does it with 200 sets and the limits 90 and 98.5 %."""
     assert min(covered(family, SETS)) >= 0.83  # of 30 at 95 % fewer are one in 400
     assert min(covered(family, SETS // 3, ignoring=True)) <= 0.5
+    assert min(covered(family, SETS // 2, draw=traced)) >= 0.73  # of 15 fewer are one in 600
+
+
+def test_who_was_there_before_the_trace_is_in_no_law(tmp_path: Path) -> None:
+    """Of 4 at first 3 are lost in an hour: their lives are not as long as that."""
+    (tmp_path / "t.csv").write_text("time,count\n0,4\n3600,1\n7200,4\n10800,1\n14400,1\n")
+    told = fit_file(tmp_path / "t.csv")
+    assert (told["up"]["whole"], told["up"]["censored"]) == (2, 1)  # one of the first four stays
+    assert "4 lives began before the trace" in " ".join(told["notes"])
 
 
 def test_the_law_that_was_drawn_is_the_best_by_aic() -> None:
@@ -174,6 +193,36 @@ def test_what_cannot_be_fitted_is_one_line(
     assert done.stderr.count("\n") == 1
 
 
+def test_a_law_that_no_scenario_can_tell_is_none_to_paste() -> None:
+    """Half of the machines are replaced at once: an instant, or an hour, is no law of one scale."""
+    seen = Durations.of([2e-16, 3e-16, 2.5e-16, 1e-16, 4e-16, 0.5, 1.0, 1.5, 2.0, 1.2], [])
+    laws = fit_laws(seen)
+    assert laws[0].is_too_wide
+    chosen = best(laws)
+    assert chosen is not None
+    assert chosen.block() == {"law": "exponential", "mean": pytest.approx(0.62)}
+
+
+def test_a_bulk_of_few_among_many_is_no_shock() -> None:
+    """A scenario's shock takes a thousandth at least."""
+    spells = [Spell(w, "z", HOUR_S * k, HOUR_S * (k + 0.5), "x") for k in (1, 2, 3) for w in (0, k)]
+    found = fit(of_spells(spells, ["z"] * 3000, 5 * HOUR_S), "x")
+    assert found.shocks is None
+    assert Pool.model_validate(pool_blocks(found)[0]).workers == 3000
+
+
+def test_large_traces_and_many_zones_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.fit.MOST_PLAYED", 30)
+    rows = [f"{k},z{k},{3600 + k % 3},{7200 + k},x" for k in range(30)]
+    text = "worker,zone,gone_s,back_s,cause\n" + "\n".join(rows)
+    (tmp_path / "t.csv").write_text(text)
+    told = fit_file(tmp_path / "t.csv")
+    assert told["match"] == []
+    assert "is not held against them" in told["notes"][-1]
+    assert told["zone_correlation"] == {}
+    assert "fitted     up" in in_words(told)
+
+
 LITTLE = {
     "one loss": "0,2\n3600,1\n7200,1\n",
     "one machine": "0,1\n3600,0\n7200,1\n9000,0\n9600,1\n",
@@ -181,6 +230,17 @@ LITTLE = {
     "equal lives": "".join(f"{k},{(k // 60) % 2 * 4}\n" for k in range(0, 3600, 60)),
     "one life": "life_s,end\n500,preempted\n",
     "only stopped and one capped": "life_s,end\n500,stop\n86500,capped\n",
+}
+ODD = {
+    "lost before it began": "# workers: 3, end_s: 7200\nworker,zone,gone_s,back_s,cause\n"
+    "0,z,0,3600,x\n1,z,0,nan,x\n2,z,30,nan,x\n",
+    "back and lost at one instant": "worker,zone,gone_s,back_s,cause\n"
+    "0,z,0,100,x\n1,z,0,100,x\n0,z,100,200,x\n1,z,100,200,x\n",
+    "lives of a denormal length": "time,count\n0,3\n1e-300,2\n2e-300,3\n",
+    "lives that are almost equal": "life_s,end\n"
+    + "".join(f"{3600 + k * 1e-9!r},preempted\n" for k in range(9)),
+    "instants and hours": "worker,zone,gone_s,back_s,cause\n"
+    + "".join(f"{k},z,{10.0 ** (k - 9)!r},{2 * 10.0 ** (k - 9)!r},x\n" for k in range(14)),
 }
 
 
@@ -192,6 +252,14 @@ def test_little_is_said_of_little(tmp_path: Path, name: str) -> None:
     json.dumps(told, allow_nan=False)
     done = invoke(str(tmp_path / "t.csv"), "--out", str(tmp_path / "out"))
     assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_durations_are_no_error(tmp_path: Path, name: str) -> None:
+    (tmp_path / "t.csv").write_text(ODD[name])
+    told = fit_file(tmp_path / "t.csv")
+    json.dumps(told, allow_nan=False)
+    assert in_words(told)
 
 
 def test_a_trace_without_losses_is_refused() -> None:

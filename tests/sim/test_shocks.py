@@ -72,6 +72,13 @@ def test_while_refill_is_blocked_nobody_comes_back() -> None:
     assert elsewhere, "and others when they are due"
 
 
+def test_an_outage_that_outlasts_a_million_shocks_is_for_ever() -> None:
+    """Whether refill is blocked then would take all of them: 1e13 here."""
+    shocks = {"every_h": 0.1, "share": 1.0, "block_refill_h": 0.05}
+    struck = Pool.model_validate({"workers": 1, "outage_h": 1e12, "shocks": shocks})
+    assert [e.kind for e in provider({"a": struck}, 0)] == ["gone"]
+
+
 def test_shocks_deal_nothing_else_again() -> None:
     """A worker draws the same times up and outages beside shocks; shares are nested."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -107,6 +108,17 @@ def test_counts_are_steps_and_the_last_of_an_instant_counts(tmp_path: Path) -> N
     assert trace_of("time_h,count\n0,1\n2,0\n", tmp_path).end_s == 7200
 
 
+def test_points_name_their_time(tmp_path: Path) -> None:
+    turned = POINTS.replace('"Time": 90.0, "GPUs": 2', '"GPUs": 2, "Time": 90.0')
+    assert facts(trace_of(turned, tmp_path)) == facts(trace_of(POINTS, tmp_path))
+
+
+def test_a_dated_reading_may_name_its_zone(tmp_path: Path) -> None:
+    west = re.sub(r"(:\d\d),", r"\1-07:00,", DATED, count=1)
+    assert "backwards" in problem(west, tmp_path)
+    assert trace_of(west.replace("10, 1", "11, 1").replace("11, 13:00", "10, 13:00"), tmp_path)
+
+
 def test_readings_that_are_written_three_times_count_once(tmp_path: Path) -> None:
     found = facts(trace_of(TRIPLED, tmp_path))
     assert (found.bulks, found.hours) == ((3,), 1.0)
@@ -143,13 +155,19 @@ def test_our_own_intervals_in_any_order(tmp_path: Path) -> None:
     assert (trace.workers, trace.end_s, facts(trace).bulk_share) == (4, 1000.0, 2 / 3)
     bare = trace_of(INTERVALS.partition("\n")[2], tmp_path)
     assert (bare.workers, bare.end_s) == (2, 400.0)
-    assert trace_of(INTERVALS.replace("4, end", "4 , end"), tmp_path).workers == 4
+    for told in (
+        INTERVALS.replace("4, end", "4 , end"),
+        "\ufeff" + INTERVALS,
+        "# ours\n" + INTERVALS,
+    ):
+        assert trace_of(told, tmp_path).workers == 4
 
 
 WRONG = {
     "": "a.trace:1: the file is empty",
     "# only words\n\n": "a.trace:1: the file is empty",
     "a,b,c\n": "a.trace:1: no format that is known",
+    "time,count\n": "a.trace:1: no readings in it",
     "0,add,a\n5,add,a\n": "a.trace:2: is added, and is there already (got 'a')",
     "0,add,a\n5,remove,b\n": "a.trace:2: is removed, and is not there (got 'b')",
     "5,add,a\n4,remove,a\n": "a.trace:2: the times run backwards (got '4,remove,a')",
@@ -170,12 +188,19 @@ WRONG = {
     '{"metadata": {"gap_seconds": 0}, "data": [1]}': "a.trace:1: gap_seconds must be above 0",
     '{"metadata": {"gap_seconds": 60},\n "data": [1,,2]}': "a.trace:2: not JSON",
     '{"metadata": {"gap_seconds": 60}, "data": [1, NaN]}': "a.trace:1: data[1] must be a number",
+    '{"metadata": {"gap_seconds": 60}, "data": []}': "a.trace:1: no readings in it",
+    "[\n]": "a.trace:1: no readings in it",
+    '[{"Time": 0, "GPUs": 4, "TPUs": 5}]': 'a.trace:1: point 0 must hold a "Time" and a count',
+    '[{"x": 0, "GPUs": 4}]': 'a.trace:1: point 0 must hold a "Time" and a count',
     '{"metadata": {"gap_seconds": 60}, "data": [0, 0]}': "a.trace:1: the trace ends before any",
     '[0, "add", {"nodes": ["a"]}]\n[1, "add", {"nodes": "b"}]': "a.trace:2: nodes must be a list",
     '[0, "add", {"nodes": ["a"]}]\n[1, "add"': "a.trace:2: must be a JSON list",
     "vm,life_s,end\na,5,eaten\n": "a.trace:2: end must be preempted",
     "vm,life_s,end\na,0,stop\n": "a.trace:2: no machine with a life above 0 s",
     "vm,life_s,end\na,5\n": "a.trace:2: must have 3 columns as the header",
+    "life_s,end,life_s\n5,stop,6\n": "a.trace:1: two columns of one name (got 'life_s')",
+    INTERVALS.replace("cause", "cause,zone"): "a.trace:2: two columns of one name (got 'zone')",
+    INTERVALS.replace("4,", "four,"): "a.trace:1: must be `# workers: N, end_s: SECONDS`",
     INTERVALS.replace("150.5", "90"): "a.trace:3: back_s must be later than gone_s (got 90.0)",
     INTERVALS.replace("300", "120"): "a.trace:5: worker 1 is still away then (got 120.0)",
     INTERVALS.replace("1,east,300", "1,west,300"): "a.trace:5: worker 1 was in zone 'east'",
@@ -197,6 +222,9 @@ def test_files_that_are_no_text(tmp_path: Path) -> None:
         read_trace(tmp_path / "nowhere.csv")
     with pytest.raises(TraceError, match="cannot be read: Is a directory"):
         read_trace(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TraceError, match="a pipe or a device may never end"):
+        read_trace(tmp_path / "pipe")
 
 
 def test_bombs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
