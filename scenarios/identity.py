@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 import sys
 from functools import cache
 from pathlib import Path
@@ -104,16 +106,18 @@ def _files_identity(path: Path) -> bytes:
     """Digest of a file, or of the corpus files below a folder."""
     digest = hashlib.sha256()
     kinds = {".txt", ".jsonl", ".parquet", ".bin"}
-    found = sorted(file for file in path.rglob("*") if file.suffix in kinds)
-    for file in found if path.is_dir() else [path]:
-        if file.is_file():  # what cannot be read is told by the trainer, with the cure
-            digest.update(f"{file.relative_to(path)}".encode() + b"\0")
-            about = file.stat()
-            digest.update(_file_identity(file, about.st_size, about.st_mtime_ns))
+    with contextlib.suppress(OSError):  # what cannot be read is told by the trainer, with the cure
+        found = sorted(file for file in path.rglob("*") if file.suffix in kinds)
+        for file in found if path.is_dir() else [path]:
+            if file.is_file():
+                digest.update(os.fsencode(file.relative_to(path)) + b"\0")
+                about = file.stat()
+                digest.update(_file_identity(file, about.st_size, about.st_mtime_ns))
     return digest.digest()
 
 
 @cache
 def _file_identity(file: Path, size: int, mtime_ns: int) -> bytes:
     """Digest of a file, which many cells share; size and time say whether it is still the same."""
-    return hashlib.sha256(file.read_bytes()).digest()
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").digest()

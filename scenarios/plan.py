@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -108,7 +109,7 @@ def _seed_counts(loaded: Loaded, sweep: Sweep, added: Mapping[str, int]) -> dict
 def prepared(scenario: Scenario, root: Path, with_training: bool) -> Scenario:
     """A cell as it is run: paths made absolute, training left out if asked."""
     if isinstance(scenario.outages, TraceOutages):
-        path = str((root / scenario.outages.path).resolve())
+        path = os.path.realpath(root / scenario.outages.path)
         outages = scenario.outages.model_copy(update={"path": path})
         scenario = scenario.model_copy(update={"outages": outages})
     if scenario.train is None:
@@ -120,7 +121,8 @@ def prepared(scenario: Scenario, root: Path, with_training: bool) -> Scenario:
         return scenario.model_copy(update={"train": None, "work": work})
     data = scenario.train.data
     given = {key: getattr(data, key, None) for key in ("path", "held_out")}
-    paths = {key: str((root / path).resolve()) for key, path in given.items() if path is not None}
+    # Path.resolve raises where links go round in a circle: whoever reads the file tells it better
+    paths = {key: os.path.realpath(root / path) for key, path in given.items() if path is not None}
     data = data.model_copy(update=paths)
     train = scenario.train.model_copy(update={"data": data})
     return scenario.model_copy(update={"train": train})

@@ -202,6 +202,7 @@ class _Reader:
         value = scalar(event.value) if event.style is None else event.value
         if isinstance(value, str) and re.search("[\x00\ud800-\udfff]", value):
             self._report(at, path, f"not text {got(value)}")
+            return Node(None, at)
         return Node(value, at)
 
     def _map(self, path: tuple[str | int, ...], depth: int) -> dict[str, Node]:

@@ -96,9 +96,13 @@ def _labelled(
 
 def files(path: Path, suffix: str) -> list[Path]:
     """The file, or those below the folder, sorted. Raises CorpusError where there is none."""
-    if path.is_file():
+    try:
+        is_file, is_folder = path.is_file(), path.is_dir()
+    except OSError as error:  # a name that is too long, a folder that is closed
+        raise CorpusError(f"cannot read {path}: {error.strerror}") from error
+    if is_file:
         return [path]
-    if not path.is_dir():
+    if not is_folder:
         raise CorpusError(f"no file or folder {path}: relative paths start at the scenario file")
     found = _sorted([p for p in path.rglob(f"*{suffix}") if p.is_file()], path)
     if not found:

@@ -2,6 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+NAMES_TOLD, NAME_CHARS = 10, 40
+"""Names that an error tells, and characters of each; a stranger's file may have thousands."""
+
 
 class CorpusError(ValueError):
     """There is no text, it cannot be read, or it is too short; the message says what to do."""
+
+
+def in_short(names: Iterable[str]) -> str:
+    """Names in one short line, whatever they hold."""
+    every = list(names)
+    first = [_short(name) for name in every[:NAMES_TOLD]]
+    return ", ".join([*first, *(["..."] if len(every) > NAMES_TOLD else [])]) or "none"
+
+
+def _short(name: str) -> str:
+    name = name if len(name) <= NAME_CHARS else f"{name[:NAME_CHARS]}..."
+    return name if name.isprintable() else ascii(name)

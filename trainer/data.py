@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.config import BinData, Data
-from trainer.corpora import HELD_OUT_ONE_IN, CorpusError, Documents, documents, name_of
+from trainer.corpora import HELD_OUT_ONE_IN, Documents, documents, name_of
+from trainer.corpus_error import CorpusError, in_short
 from trainer.randomness import Purpose, generator
 from trainer.token_files import token_files
 from trainer.tokens import Ids, Tokens, text_sha256, tokenize
@@ -167,7 +168,7 @@ def _check_lengths(corpus: Corpus, seq: int) -> None:
         ("its held-out part", len(corpus.tokens.held_out), "give more text or a shorter `seq`"),
     ]
     for shard in corpus.shards:
-        what, length = f"its shard {' + '.join(shard.labels)}", shard.span[1] - shard.span[0]
+        what, length = f"its shard ({in_short(shard.labels)})", shard.span[1] - shard.span[0]
         parts.append((what, length, "leave out `shard_by`, use fewer replicas, or give more text"))
     for what, length, cure in parts:
         if length < seq + 1:

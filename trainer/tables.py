@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trainer.corpus_error import CorpusError
+from trainer.corpus_error import CorpusError, in_short
 
 Row = tuple[str, str | None]
 """A text and its label; no label where there is no shard key."""
@@ -24,7 +24,7 @@ def jsonl_rows(path: Path, text: str, shard_by: str | None) -> list[Row]:
         where = f"{path}:{number}"
         try:
             value = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # the latter where brackets nest deep
             raise CorpusError(
                 f"{where}: not a line of JSON ({error}): one object a line is expected"
             ) from error
@@ -37,11 +37,10 @@ def jsonl_rows(path: Path, text: str, shard_by: str | None) -> list[Row]:
 def _text(value: dict[str, Any], key: str, where: str) -> str:
     if not isinstance(value.get(key), str):
         raise CorpusError(
-            f"{where}: no text under {key!r} (keys: {', '.join(value) or 'none'}): "
+            f"{where}: no text under {key!r} (keys: {in_short(value)}): "
             "name the key that holds the text with train.data.text"
         )
-    found: str = value[key]
-    return found
+    return _unicode(value[key], key, where)
 
 
 def _label(value: dict[str, Any], key: str | None, where: str) -> str | None:
@@ -49,42 +48,74 @@ def _label(value: dict[str, Any], key: str | None, where: str) -> str | None:
         return None
     if value.get(key) is None:
         raise CorpusError(
-            f"{where}: nothing under {key!r} (keys: {', '.join(value)}): every document needs a "
+            f"{where}: nothing under {key!r} (keys: {in_short(value)}): every document needs a "
             "value to be sharded by; change train.data.shard_by or leave it out"
         )
-    return str(value[key])
+    return _unicode(str(value[key]), key, where)
+
+
+def _unicode(text: str, key: str, where: str) -> str:
+    """The text, unless JSON has escaped half a character into it, which UTF-8 cannot say."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise CorpusError(
+            f"{where}: {key!r} holds {ascii(text[error.start])}, half of a character of two: "
+            "leave it out, or write the whole character"
+        ) from error
+    return text
 
 
 def parquet_rows(path: Path, text: str, shard_by: str | None) -> list[Row]:
     """One document a row; rows without a text are passed over. Raises CorpusError."""
     try:
-        with pq.ParquetFile(path) as file:
-            columns = file.schema_arrow.names
-            for key, name in (("text", text), ("shard_by", shard_by)):
-                if name is not None and name not in columns:
-                    raise CorpusError(
-                        f"{path} has no column {name!r} (columns: {', '.join(columns)}): "
-                        f"choose one with train.data.{key}"
-                    )
-            wanted = [text] if shard_by is None else list({text: None, shard_by: None})
-            table = file.read(columns=wanted)
+        columns = _columns(path, {"text": text, "shard_by": shard_by})
     except (pa.ArrowException, OSError) as error:
-        raise CorpusError(f"cannot read {path} as Parquet: {error}") from error
-    values = table[text].to_pylist()
+        why = " ".join(str(error).split())
+        raise CorpusError(f"cannot read {path} as Parquet: {why}") from error
+    values = _values(path, text, columns[text])
     if any(not isinstance(value, str | None) for value in values):
         raise CorpusError(
-            f"{path}: column {text!r} holds {table[text].type}, not text: "
+            f"{path}: column {text!r} holds {columns[text].type}, not text: "
             "choose another with train.data.text"
         )
     if shard_by is None:
         return [(value, None) for value in values if value is not None]
-    labels = table[shard_by].to_pylist()
+    labels = _values(path, shard_by, columns[shard_by])
     if None in labels:
         raise CorpusError(
             f"{path}: column {shard_by!r} has rows without a value: every document needs one to be "
             "sharded by"
         )
     return [(v, str(label)) for v, label in zip(values, labels, strict=True) if v is not None]
+
+
+def _columns(path: Path, wanted: dict[str, str | None]) -> dict[str, pa.ChunkedArray]:
+    """Columns by name. wanted: their names by the key of `train.data` that chooses them."""
+    with pq.ParquetFile(path) as file:
+        there = file.schema_arrow.names
+        for key, name in wanted.items():
+            if name is not None and there.count(name) != 1:
+                has = "two columns" if name in there else "no column"
+                raise CorpusError(
+                    f"{path} has {has} {name!r} (columns: {in_short(there)}): "
+                    f"choose one with train.data.{key}"
+                )
+        names = list(dict.fromkeys(name for name in wanted.values() if name is not None))
+        table = file.read(columns=names)
+    return {name: table[name] for name in names}
+
+
+def _values(path: Path, name: str, column: pa.ChunkedArray) -> list[Any]:
+    """As Python's own; a file may say text of bytes that are none, or a date beyond all years."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except (ValueError, OverflowError) as error:
+        raise CorpusError(
+            f"{path}: column {name!r} holds a value that is no {column.type} ({error}): "
+            "write it again"
+        ) from error
+    return values
 
 
 def _bytes(path: Path) -> bytes:

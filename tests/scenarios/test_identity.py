@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from trainer.config import (
     Train,
     WikiData,
 )
+from trainer.corpora import CorpusError, documents
 
 Small = Callable[..., Loaded]
 
@@ -70,6 +73,25 @@ def test_what_training_depends_on_counts(small: Small, change: str) -> None:
 def test_clock_money_and_defaults_said_aloud_do_not(small: Small, change: str) -> None:
     """Outages count by their Directives, apart."""
     assert identity(small("none", change)) == identity(small("none"))
+
+
+@pytest.mark.parametrize("path", ["none", "loop", "a" * 5000, "loop/x", "text/a.txt/x"])
+def test_a_text_that_cannot_be_read_is_left_to_the_trainer_to_tell(
+    small: Small, tmp_path: Path, path: str
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    loaded = small("none", f"train.data.path={path}")
+    assert identity(loaded)["text"] != identity(small("none"))["text"]
+    data = prepared(loaded.scenario, loaded.root, with_training=True).train
+    assert data is not None
+    with pytest.raises(CorpusError, match="cannot read|no file or folder"):
+        documents(data.data, Path())
+
+
+def test_file_names_of_a_corpus_may_be_any_bytes(small: Small, tmp_path: Path) -> None:
+    before = identity(small("none"))
+    Path(os.fsdecode(bytes(tmp_path / "text") + b"/\xff.txt")).write_text("more")
+    assert identity(small("none")) != before
 
 
 def test_defaults_are_left_out_so_they_may_not_change_unseen(

@@ -38,6 +38,14 @@ def problems(text: str) -> list[str]:
         ("nmae: a", "s.yaml:1:1: nmae: unknown key; did you mean 'name'?"),
         ("- a", "s.yaml:1:1: must be a map of keys (got ['a'])"),
         ("name: 3", "s.yaml:1:7: name: must be text (got 3)"),
+        (
+            'name: a\ntrain: {data: {source: text, path: "\\ud800"}}',
+            "s.yaml:2:36: train.data.path: not text (got '\\ud800')",
+        ),
+        (
+            'name: a\nsweep: {arms: {b: {train.data: {source: text, path: "\\ud800"}}}}',
+            "s.yaml:2:53: sweep.arms.b.train.data.path: not text (got '\\ud800')",
+        ),
         ("name:", "s.yaml:1:6: name: must be text (got null)"),
         ("name: ../../x", f"s.yaml:1:7: name: {NAME_RULE} (got '../../x')"),
         ("name: a\nseed: 1.5", "s.yaml:2:7: seed: must be a whole number (got 1.5)"),

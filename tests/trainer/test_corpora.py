@@ -71,6 +71,15 @@ def test_a_folder_of_them_is_read_in_the_order_of_its_names(tmp_path: Path) -> N
             r":2: no text under 'text' \(keys: txt\): name the key",
         ),
         ([{"text": 3}], {}, "no text under 'text'"),
+        (["[" * 100_000], {}, r"rows.jsonl:1: not a line of JSON .*recursion"),
+        ([{"text": "a \ud800 b"}], {}, r"rows.jsonl:1: 'text' holds '\\ud800', half of a character"),
+        (
+            [{"text": "a", "lang": "\udcff"}],
+            {"shard_by": "lang"},
+            r":1: 'lang' holds '\\udcff', half",
+        ),
+        ([{f"k{i}": 1 for i in range(99)}], {}, r"\(keys: k0, k1, .*, k9, \.\.\.\): name the key"),
+        ([{"a\nb": 1, "c" * 99: 1}], {}, r"\(keys: 'a\\nb', c{40}\.\.\.\): name the key"),
         ([{"text": "a"}], {"shard_by": "lang"}, "nothing under 'lang' .*shard_by or leave it out"),
         ([{"text": " "}], {}, "no text in .*rows.jsonl: every 'text' is empty"),
         ([{"text": "abc"}], {}, "too short: its training part"),
@@ -80,8 +89,9 @@ def test_json_lines_that_cannot_be_used(
     tmp_path: Path, rows: list[Any], change: dict[str, str], message: str
 ) -> None:
     data = jsonl(tmp_path, rows).model_copy(update=change)
-    with pytest.raises(CorpusError, match=message):
+    with pytest.raises(CorpusError, match=message) as caught:
         load_corpus(data, tmp_path, SEQ)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -102,6 +112,30 @@ def test_parquet_that_cannot_be_used(tmp_path: Path, change: dict[str, str], mes
     (tmp_path / "empty").mkdir()
     with pytest.raises(CorpusError, match=message):
         load_corpus(data.model_copy(update=change), tmp_path, SEQ)
+
+
+NOT_TEXT = pa.array([b"a", b"\xff"], pa.binary()).view(pa.string())
+NO_YEAR = pa.array([10**9, 0], pa.int32()).view(pa.date32())
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"text": NOT_TEXT, "by": ["a", "b"]}, "column 'text' holds a value that is no string"),
+        ({"text": ["a", "b"], "by": NOT_TEXT}, "column 'by' holds a value that is no string"),
+        ({"text": ["a", "b"], "by": NO_YEAR}, r"'by' holds a value that is no date32\[day\]"),
+        ([("text", ["a"]), ("text", ["b"]), ("by", ["a"])], "has two columns 'text'"),
+    ],
+)
+def test_parquet_that_does_not_hold_what_it_says(
+    tmp_path: Path, columns: Any, message: str
+) -> None:
+    pairs = list(columns.items() if isinstance(columns, dict) else columns)
+    table = pa.table([pa.array(values) for _, values in pairs], names=[name for name, _ in pairs])
+    pq.write_table(table, tmp_path / "x.parquet")
+    data = ParquetData(source="parquet", path="x.parquet", shard_by="by")
+    with pytest.raises(CorpusError, match=message):
+        documents(data, tmp_path)
 
 
 # --- shards -----------------------------------------------------------------------------------
@@ -146,7 +180,7 @@ def test_labels_are_dealt_longest_first_to_who_has_least() -> None:
 def test_a_shard_without_a_sequence_is_an_error_with_a_cure(tmp_path: Path) -> None:
     rows = [*ROWS, {"text": "x", "lang": "tiny"}]
     data = jsonl(tmp_path, rows).model_copy(update={"shard_by": "lang"})
-    with pytest.raises(CorpusError, match=r"its shard tiny has 2 tokens .*leave out `shard_by`"):
+    with pytest.raises(CorpusError, match=r"its shard \(tiny\) has 2 tokens .*leave out `shard_by`"):
         load_corpus(data, tmp_path, SEQ, 4)
     assert load_corpus(data, tmp_path, SEQ, 3).shards  # there it lies beside another
 
