@@ -99,6 +99,19 @@ class Corpus:
         starts = np.linspace(0, len(tokens) - 1 - seq, count).astype(np.int64)
         return _windows(tokens, starts, seq)
 
+    def bytes_predicted(self, sequences: NDArray[np.int64]) -> int:
+        """Of the text behind each first token of held-out sequences, int64[sequence, seq + 1].
+
+        Raises CorpusError where there is none, by which no loss can be divided.
+        """
+        count = self.bytes_of(sequences[:, 1:])
+        if not count:  # the last 1/20 of documents shorter than 20 characters is nothing
+            raise CorpusError(
+                f"{self.name} is too short: the {len(sequences)} held-out sequences are ends of "
+                "documents without text; give longer documents, or 20 at least"
+            )
+        return count
+
     def bytes_of(self, tokens: NDArray[np.integer]) -> int:
         """UTF-8 bytes that tokens stand for."""
         return round(float(self.tokens.token_bytes[tokens].sum()))
@@ -114,8 +127,9 @@ def load_corpus(data: Data, root: Path, seq: int, replicas: int = 1) -> Corpus:
     name = name_of(data, root)
     if isinstance(data, BinData):
         tokens = token_files(data, root)
-        digest = hashlib.sha256(tokens.train.tobytes() + tokens.held_out.tobytes()).hexdigest()
-        corpus = Corpus(name, digest, tokens)
+        digest = hashlib.sha256(tokens.train.data)
+        digest.update(tokens.held_out.data)
+        corpus = Corpus(name, digest.hexdigest(), tokens)
     else:
         corpus = _of_text(name, documents(data, root), data.vocab, replicas)
     _check_lengths(corpus, seq)

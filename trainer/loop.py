@@ -72,6 +72,7 @@ class Trainer:
         self.corpus = load_corpus(train.data, root, train.shape().seq, replicas)
         job = Job(train, method, replicas, stages, global_steps, seed, self.corpus)
         worker = Worker(job, device=device_of(train.device))
+        self._held_out_bytes = self.corpus.bytes_predicted(worker.held_out.cpu().numpy())
         self.worker, self.state, self.model = worker, worker.state, worker.model
         initialise(self.model, seed, train.shape().layers, train.jitter)
         for row, new in zip(
@@ -132,7 +133,7 @@ class Trainer:
     def evaluate(self) -> Evaluation:
         """The anchor on the held-out sequences, whole and with each inner stage skipped.
 
-        Raises NonFiniteLoss: weights may be finite that no loss can be computed with.
+        Raises NonFiniteLoss: weights may be finite that no loss can be computed with. WorkerDied.
         """
         stages = range(len(self.state.anchor))
         lives = [tuple(s for s in stages if s != skipped) for skipped in (None, *stages[1:-1])]
@@ -149,11 +150,10 @@ class Trainer:
         if not all(map(math.isfinite, losses)):
             last = self.method.inner_steps - 1
             raise NonFiniteLoss("validation loss", self.committed - 1, last, None)
-        predicted = self.worker.held_out[:, 1:]
-        byte_count = self.corpus.bytes_of(predicted.cpu().numpy())
+        predicted = self.worker.held_out[:, 1:].numel()
         return Evaluation(
             val_loss=losses[0],
-            val_bits_per_byte=losses[0] * predicted.numel() / math.log(2) / byte_count,
+            val_bits_per_byte=losses[0] * predicted / math.log(2) / self._held_out_bytes,
             skip_stage_loss=dict(zip(stages[1:-1], losses[1:], strict=True)),
         )
 

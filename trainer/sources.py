@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from trainer.strict import Strict
 
@@ -78,6 +78,14 @@ class BinData(Strict):
         ge=0,
         description="Id between documents, to hold out whole ones; null: hold out the end.",
     )
+
+    @model_validator(mode="after")
+    def _end_of_text_is_a_token(self) -> BinData:
+        if self.end_of_text is not None and self.end_of_text >= self.vocab:
+            raise ValueError(
+                f"end_of_text must be below vocab (got {self.end_of_text} and {self.vocab})"
+            )
+        return self
 
 
 Data = Annotated[

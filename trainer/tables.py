@@ -60,7 +60,7 @@ def _unicode(text: str, key: str, where: str) -> str:
         text.encode()
     except UnicodeEncodeError as error:
         raise CorpusError(
-            f"{where}: {key!r} holds {ascii(text[error.start])}, half of a character of two: "
+            f"{where}: {key!r} holds {text[error.start]!a}, half of a character of two: "
             "leave it out, or write the whole character"
         ) from error
     return text

@@ -11,15 +11,16 @@ from trainer.config import BinData
 from trainer.corpora import HELD_OUT_ONE_IN, CorpusError, files
 from trainer.tokens import Ids, Tokens
 
-HEADER = 256
-"""int32 values before the tokens: magic, version, count, then zeros."""
+START = 4 * 256
+"""Bytes before the tokens: int32 magic, version, count, then zeros."""
 KINDS: dict[int, tuple[str, int, Any]] = {
     20240520: ("llm.c", 1, np.uint16),
     20240801: ("llm.c llama-3", 7, np.uint32),
 }
 """By magic: name, version, type of a token. The files are little-endian."""
 LIKE_A_MAGIC = range(20230000, 20300000)
-"""A date as the first number is a header: ids of GPT-2, below 50,257, never begin so."""
+"""A date as the first number, and zeros where a header has them, are one of a kind we do not know.
+The date alone may be two ids of GPT-2, such as 7 and 309."""
 
 
 def token_files(data: BinData, root: Path) -> Tokens:
@@ -62,7 +63,7 @@ def _one(path: Path) -> Ids:
     magic = int.from_bytes(content[:4], "little")
     if magic in KINDS:
         return _with_header(path, content, magic)
-    if magic in LIKE_A_MAGIC:
+    if magic in LIKE_A_MAGIC and len(content) >= START and not any(content[12:START]):
         known = ", ".join(f"{number} ({name})" for number, (name, _, _) in KINDS.items())
         raise CorpusError(
             f"{path} begins with magic {magic}; known are {known}, or no header at all (nanoGPT)"
@@ -77,14 +78,13 @@ def _one(path: Path) -> Ids:
 
 def _with_header(path: Path, content: bytes, magic: int) -> Ids:
     name, version, kind = KINDS[magic]
-    start = 4 * HEADER
-    if len(content) < start:
+    if len(content) < START:
         raise CorpusError(f"{path} is cut short inside its header: fetch it again")
-    header = np.frombuffer(content[:start], dtype="<i4")
+    header = np.frombuffer(content[:START], dtype="<i4")
     if header[1] != version:
         raise CorpusError(f"{path} is {name} of version {header[1]}; only {version} is known")
     width = np.dtype(kind).itemsize
-    promised, there = int(header[2]), (len(content) - start) / width
+    promised, there = int(header[2]), (len(content) - START) / width
     if promised != there:
         raise CorpusError(
             f"{path} promises {promised} tokens and holds {there:g}: it was cut short or is "
@@ -93,7 +93,7 @@ def _with_header(path: Path, content: bytes, magic: int) -> Ids:
     if not promised:
         raise CorpusError(f"{path} holds no token: make it again")
     little = np.dtype(kind).newbyteorder("<")
-    return np.frombuffer(content, dtype=little, offset=start).astype(kind, copy=False)
+    return np.frombuffer(content, dtype=little, offset=START).astype(kind, copy=False)
 
 
 def _split(tokens: Ids, end_of_text: int | None) -> tuple[Ids, Ids]:

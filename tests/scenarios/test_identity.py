@@ -84,7 +84,7 @@ def test_a_text_that_cannot_be_read_is_left_to_the_trainer_to_tell(
     assert identity(loaded)["text"] != identity(small("none"))["text"]
     data = prepared(loaded.scenario, loaded.root, with_training=True).train
     assert data is not None
-    with pytest.raises(CorpusError, match="cannot read|no file or folder"):
+    with pytest.raises(CorpusError, match=r"cannot read|no file or folder"):
         documents(data.data, Path())
 
 

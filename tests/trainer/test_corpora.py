@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from trainer import wiki
-from trainer.config import JsonlData, ParquetData, TextData, WikiData
+from trainer.config import JsonlData, Method, Model, ParquetData, TextData, Train, WikiData
 from trainer.corpora import CorpusError, documents
 from trainer.data import Corpus, deal, load_corpus
 from trainer.directive import Directive
@@ -72,7 +72,11 @@ def test_a_folder_of_them_is_read_in_the_order_of_its_names(tmp_path: Path) -> N
         ),
         ([{"text": 3}], {}, "no text under 'text'"),
         (["[" * 100_000], {}, r"rows.jsonl:1: not a line of JSON .*recursion"),
-        ([{"text": "a \ud800 b"}], {}, r"rows.jsonl:1: 'text' holds '\\ud800', half of a character"),
+        (
+            [{"text": "a \ud800 b"}],
+            {},
+            r"rows.jsonl:1: 'text' holds '\\ud800', half of a character",
+        ),
         (
             [{"text": "a", "lang": "\udcff"}],
             {"shard_by": "lang"},
@@ -180,7 +184,9 @@ def test_labels_are_dealt_longest_first_to_who_has_least() -> None:
 def test_a_shard_without_a_sequence_is_an_error_with_a_cure(tmp_path: Path) -> None:
     rows = [*ROWS, {"text": "x", "lang": "tiny"}]
     data = jsonl(tmp_path, rows).model_copy(update={"shard_by": "lang"})
-    with pytest.raises(CorpusError, match=r"its shard \(tiny\) has 2 tokens .*leave out `shard_by`"):
+    with pytest.raises(
+        CorpusError, match=r"its shard \(tiny\) has 2 tokens .*leave out `shard_by`"
+    ):
         load_corpus(data, tmp_path, SEQ, 4)
     assert load_corpus(data, tmp_path, SEQ, 3).shards  # there it lies beside another
 
@@ -188,8 +194,6 @@ def test_a_shard_without_a_sequence_is_an_error_with_a_cure(tmp_path: Path) -> N
 def test_a_trainer_shards_by_its_replicas(
     tmp_path: Path, directive: Callable[..., Directive]
 ) -> None:
-    from trainer.config import Method, Model, Train
-
     data = jsonl(tmp_path, ROWS).model_copy(update={"shard_by": "lang"})
     train = Train(model=Model(d=16, layers=2, heads=2, ffn=8, seq=SEQ), data=data)
     with Trainer(train, Method(inner_steps=3), 2, 2, 1, 0, tmp_path) as trainer:
@@ -276,6 +280,14 @@ def test_a_cache_that_cannot_be_written_is_told(
     monkeypatch.setenv("STAGEOUT_CACHE", str(tmp_path / "file"))
     with pytest.raises(CorpusError, match=r"cannot keep .* set STAGEOUT_CACHE to a folder"):
         wiki.summaries()
+
+
+def test_held_out_ends_of_documents_without_text_are_told(tmp_path: Path) -> None:
+    """A twentieth of 19 characters is nothing: a loss a byte would be divided by zero."""
+    data = jsonl(tmp_path, [{"text": "nineteen characters"}] * 10)
+    train = Train(model=Model(d=16, layers=2, heads=2, ffn=8, seq=3), data=data)
+    with pytest.raises(CorpusError, match="the 3 held-out sequences are ends of documents"):
+        Trainer(train, Method(), 2, 2, 1, 0, tmp_path)
 
 
 def test_documents_longer_than_the_context_are_read_in_windows(tmp_path: Path) -> None:

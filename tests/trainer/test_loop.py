@@ -204,6 +204,16 @@ def test_a_step_that_is_not_finite_is_not_committed(
         trainer.step(directive(trainer.committed, FULL))
 
 
+def test_an_anchor_that_cannot_be_evaluated_is_told(
+    make_trainer: MakeTrainer, directive: MakeDirective
+) -> None:
+    """It is finite, so the outer step has passed it."""
+    trainer = make_trainer(outer=SparseLoCo(lr=1e30))
+    trainer.step(directive(0, FULL))
+    with pytest.raises(NonFiniteLoss, match="validation loss at global step 0, inner step 2"):
+        trainer.evaluate()
+
+
 @pytest.mark.parametrize(
     ("index", "steps", "message"),
     [

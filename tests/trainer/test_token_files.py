@@ -47,6 +47,18 @@ def test_token_files_are_told_apart_by_their_magic(tmp_path: Path, kind: str) ->
     assert corpus.facts()["held_out_bytes_per_token"] == 4.5
 
 
+def test_two_ids_that_look_like_a_date_are_no_header(tmp_path: Path) -> None:
+    """7 and 309 are 20250631 where they are read as one number."""
+    tokens = np.concatenate([np.array([7, 309], dtype="<u2"), GPT2])
+    (tmp_path / "x.bin").write_bytes(tokens.tobytes())
+    assert np.array_equal(load_corpus(bin_data(), tmp_path, SEQ).tokens.train, tokens[:2852])
+
+
+def test_an_end_of_text_beyond_the_vocabulary_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"end_of_text must be below vocab \(got 500 and 500\)"):
+        bin_data(vocab=500, end_of_text=500)
+
+
 def test_folders_of_token_files_and_a_held_out_one(tmp_path: Path) -> None:
     (tmp_path / "train").mkdir()
     for name, part in (("b.bin", GPT2[1000:]), ("a.bin", GPT2[:1000])):
