@@ -7,22 +7,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from scenarios.catalogue import find, regimes
 from scenarios.catalogue.prices import devices, machines, unknown, wrong_with
 from scenarios.consistency_network import network_problems
+from scenarios.consistency_pools import pool_problems
 from scenarios.fits import fullest_stage
-from sim.config import (
-    LAW_KEYS,
-    LOSS_KEYS,
-    SCALE_KEYS,
-    PerGlobalStep,
-    Pool,
-    PoolOutages,
-    Script,
-    TraceOutages,
-)
-from sim.durations import law
-from sim.placement import Placement
+from sim.config import PerGlobalStep, Script, TraceOutages
 from sim.strikes import allowed_stages
 from trainer.sizes import layers_per_stage
 
@@ -32,8 +21,6 @@ if TYPE_CHECKING:
 Loc = tuple[str | int, ...]
 Problem = tuple[Loc, str]
 
-LONGEST_BLOCK = 5.0
-"""Mean block of refill in mean distances of shocks; it lasts about exp(this) shocks."""
 NO_FAILURE = "no_failure"
 """The cell of the run in which nothing breaks."""
 BOUND = re.compile(r"^\s*(<=|>=|==|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*$")
@@ -45,7 +32,7 @@ def inconsistencies(scenario: Scenario) -> Iterator[Problem]:
     yield from _model(scenario)
     yield from _work(scenario)
     yield from _catalogue(scenario)
-    yield from _pools(scenario)
+    yield from pool_problems(scenario)
     yield from _weak_replicas(scenario)
     yield from _moves(scenario)
     yield from _quorum(scenario)
@@ -154,50 +141,6 @@ def _catalogue(scenario: Scenario) -> Iterator[Problem]:
         yield ("work", "device"), unknown(device, {**devices(), **rows.devices})
 
 
-def _pools(scenario: Scenario) -> Iterator[Problem]:
-    pools = scenario.pools
-    if not pools:
-        yield ("pools",), "needs a pool; leave the key out for one of as many workers as slots"
-        return
-    nameless = [name for name, pool in pools.items() if pool.workers is None]
-    if len(pools) > 1 and nameless:
-        for name in nameless:
-            yield ("pools", name, "workers"), "is needed when there is more than one pool"
-    else:
-        try:
-            Placement(scenario.cluster, scenario.resolved_pools())
-        except ValueError as error:
-            yield ("pools",) if scenario.cluster.place is None else ("cluster", "place"), str(error)
-    for name, pool in pools.items():
-        yield from _shocks(name, pool)
-    by_law = isinstance(scenario.outages, PoolOutages)
-    nowhere = {name: p.regime for name, p in pools.items() if p.regime and find(p.regime) is None}
-    for name, regime in nowhere.items() if by_law else ():
-        yield ("pools", name, "regime"), unknown(regime, {**regimes(), **regimes("zones")})
-    for name, pool in pools.items():
-        for key in ("regime", *SCALE_KEYS, *LAW_KEYS):
-            if not by_law and getattr(pool, key) is not None:
-                yield (
-                    ("pools", name, key),
-                    f"is used only with outages.kind: pools (got {scenario.outages.kind})",
-                )
-        for key in SCALE_KEYS:
-            if getattr(pool, key) is not None and pool.regime is None:
-                yield ("pools", name, key), "needs a regime beside it, whose laws it scales"
-        if by_law and pool.outage_h is not None and not pool.loses:
-            yield (
-                ("pools", name, "outage_h"),
-                f"needs {' or '.join(LOSS_KEYS)} beside it: this pool never fails",
-            )
-        if by_law and pool.refill_at_once is not None and pool.outage_h is None:
-            yield ("pools", name, "refill_at_once"), "needs outage_h beside it: nobody comes back"
-    if by_law and not nowhere and not any(pool.loses for pool in pools.values()):
-        yield (
-            ("outages", "kind"),
-            f"no pool has {' or '.join(LOSS_KEYS)}, so nothing would ever fail",
-        )
-
-
 def _moves(scenario: Scenario) -> Iterator[Problem]:
     """Who moves leaves a vacancy, and its old slot."""
     if not scenario.cluster.move_to_ends:
@@ -219,19 +162,6 @@ def _quorum(scenario: Scenario) -> Iterator[Problem]:
         yield loc, f"must be at most {replicas}, the number of replicas (got {quorum.replicas})"
     for name in {"wait", "restart"}.intersection(scenario.recovery.names):
         yield ("cluster", "quorum"), f"needs a policy that leaves others out (got {name})"
-
-
-def _shocks(name: str, pool: Pool) -> Iterator[Problem]:
-    """Blocks that the next shocks prolong before they end would hardly ever end."""
-    if pool.shocks is None or pool.shocks.block_refill_h is None:
-        return
-    block_h, every_h = law(pool.shocks.block_refill_h, 1.0).mean, pool.shocks.every_h
-    if block_h > LONGEST_BLOCK * every_h:
-        yield (
-            ("pools", name, "shocks", "block_refill_h"),
-            f"blocks of {block_h:g} h under a shock every {every_h:g} h hardly ever end, and "
-            f"nobody would come back: give at most {LONGEST_BLOCK:g} x every_h",
-        )
 
 
 def _script(scenario: Scenario, script: Script) -> Iterator[Problem]:

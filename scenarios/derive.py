@@ -7,7 +7,7 @@ from typing import Any
 
 from scenarios.schema import Scenario
 from scenarios.traces import replay_of
-from sim.config import NoOutages, Pool
+from sim.config import NoOutages, Pool, on_call
 from sim.job import JobConfig
 from sim.records import Sizes
 from sim.recovery import Recovery
@@ -96,6 +96,8 @@ def no_failure(scenario: Scenario) -> Scenario:
         name: Pool(**{key: getattr(pool, key) for key in kept})
         for name, pool in scenario.pools.items()
     }
+    for name in on_call(scenario.pools):
+        pools[name] = pools[name].model_copy(update={"workers": 0})  # nobody is bought
     seats: dict[str, Any] = {"fill": "in_order", "move_to_ends": False, "quorum": None}
     if all(pool.speed is None and pool.jitter is None for pool in pools.values()):
         seats["place"] = None  # who sits where is felt by nobody

@@ -12,7 +12,7 @@ from scenarios.derive import job_config
 from scenarios.fits import fullest_stage
 from scenarios.outlook import MOST_SIMULATED, Outlook
 from scenarios.schema import Scenario
-from sim.config import GB, HOUR_S, PerGlobalStep, PoolOutages
+from sim.config import GB, HOUR_S, PerGlobalStep, PoolOutages, on_call
 from sim.fate import expected_availability
 from sim.job import Job
 from sim.network import BITS, Link, Links
@@ -33,9 +33,10 @@ def scenario_numbers(scenario: Scenario, ahead: Outlook, today: date) -> dict[st
     for crew, count in crews.items():
         crossed.update(job.terms.carried(crew, full, count * job.config.inner_steps))
     round_tokens = job.R * job.config.inner_steps * sizes.tokens
-    workers = sum(pool.workers or 0 for pool in job.config.pools.values())
+    bought = on_call(scenario.pools)
+    hired = [pool for name, pool in job.config.pools.items() if name not in bought]
     fit = fullest_stage(scenario)
-    usd_per_s = sum((p.workers or 0) * p.usd_per_h for p in job.config.pools.values()) / HOUR_S
+    usd_per_s = sum((pool.workers or 0) * pool.usd_per_h for pool in hired) / HOUR_S
     synced = job.terms.via.billed(job.terms.everybody(job.roster.kinds))
     healthy_bytes = {
         "hop": sizes.hop_bytes,
@@ -44,7 +45,8 @@ def scenario_numbers(scenario: Scenario, ahead: Outlook, today: date) -> dict[st
     }
     healthy_usd = job.healthy_s * usd_per_s + (usd_of(crossed) + usd_of(synced))
     return {
-        "workers": workers,
+        "workers": sum(pool.workers or 0 for pool in hired),
+        "on_call": {name: job.config.pools[name].workers for name in sorted(bought)},
         "slots": job.R * job.S,
         "timed_parameters": sum(trainer_sizes.parameters(model, job.S, scenario.method.boundary)),
         "proxy": scenario.is_proxy,
@@ -125,9 +127,10 @@ def in_words(cell: str, n: dict[str, Any]) -> list[str]:
     """Lines for a person."""
     simulated_run, healthy = n["simulated"], n["no_failure"]
     proxy = " (proxy: another model is trained than timed)" if n["proxy"] else ""
+    more = "".join(f", {workers} of {name} on call" for name, workers in n["on_call"].items())
     lines = [
         f"{cell}",
-        f"  workers            {n['workers']} for {n['slots']} slots",
+        f"  workers            {n['workers']} for {n['slots']} slots{more}",
         f"  timed model        {n['timed_parameters'] / 1e6:.2f}M parameters{proxy}",
         f"  tokens             {n['tokens_per_global_step']:,} a global step, "
         f"{n['tokens']:,} in all",

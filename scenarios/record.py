@@ -145,7 +145,8 @@ def summary_of(scenario: Scenario, rows: Sequence[Row], job: Job) -> dict[str, A
     healthy_tokens = len(rows) * job.R * job.config.inner_steps * job.config.sizes.tokens
     steps = np.array([row["steps"] for row in rows])
     usd = {key: total[f"usd_{key}"] for key in ("compute", "egress", "storage")}
-    nodes_s = slots * wall_s - slot_s["vacant"] + total["spare_s"]
+    spells, workers = job.spells(), len(job.roster.hired)
+    away_s = math.fsum(min(wall_s, s.back_s) - min(wall_s, s.gone_s) for s in spells)
     evaluated = [row for row in rows if row["val_loss"] is not None]
     last = evaluated[-1] if evaluated else None
     return {
@@ -166,9 +167,10 @@ def summary_of(scenario: Scenario, rows: Sequence[Row], job: Job) -> dict[str, A
         "tokens_per_s": total["tokens"] / wall_s,
         "ettr": len(rows) * job.healthy_s / wall_s,
         "availability": 1 - not_joined_s / (slots * wall_s),
-        "worker_availability": nodes_s / (len(job.roster.workers) * wall_s),
+        "worker_availability": 1 - away_s / (workers * wall_s),
         "outages": job.roster.losses,
-        "mean_outage_s": _mean(s.back_s - s.gone_s for s in job.spells() if s.back_s == s.back_s),
+        "bought": job.roster.on_call.bought,
+        "mean_outage_s": _mean(s.back_s - s.gone_s for s in spells if s.back_s == s.back_s),
         "degraded_share": float((steps < job.config.inner_steps).any(axis=2).mean()),
         "slot_s": slot_s,
         "bytes": {

@@ -23,6 +23,7 @@ from sim.config import (
     Pool,
     PoolOutages,
     StageSeconds,
+    on_call,
 )
 from sim.records import Schedule
 from sim.recovery import Recovery
@@ -213,11 +214,14 @@ class Scenario(Strict):
         return self.train.inner.sequences if self.train is not None else SEQUENCES_BY_DEFAULT
 
     def resolved_pools(self) -> dict[str, Pool]:
-        """Pools with their workers filled in: one alone has one a slot."""
-        slots = self.cluster.replicas * self.cluster.stages
+        """Pools with their workers filled in: one alone, or on call, has one a slot.
+
+        Those on call come last, so that the others' workers have their numbers with and without.
+        """
+        slots, last = self.cluster.replicas * self.cluster.stages, on_call(self.pools)
         return {
             name: pool if pool.workers is not None else pool.model_copy(update={"workers": slots})
-            for name, pool in self.pools.items()
+            for name, pool in sorted(self.pools.items(), key=lambda item: item[0] in last)
         }
 
     @property

@@ -91,7 +91,7 @@ def write_outages(path: Path, job: Job) -> None:
         }
         for s in job.spells()
     ]
-    about = {"workers": str(len(job.roster.workers)), "end_s": repr(job.start_s)}
+    about = {"workers": str(len(job.roster.hired)), "end_s": repr(job.start_s)}
     _write(pa.Table.from_pylist(rows, schema=OUTAGES.with_metadata(about)), path)
 
 

@@ -15,7 +15,9 @@ from simpy.events import NORMAL, EventPriority
 
 Process = Generator[simpy.Event, Any, None]
 
-LAST = EventPriority(NORMAL + 1)
+LATE = EventPriority(NORMAL + 1)
+"""After what the provider does in an instant."""
+LAST = EventPriority(NORMAL + 2)
 """After everything else of an instant, also what that instant itself sets off."""
 RUNG = suppress(simpy.Interrupt)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -90,6 +91,24 @@ class Jitter(Strict):
     per: Literal["round", "inner_step"] = Field("round", description="How often it is drawn.")
 
 
+class Fallback(Strict):
+    """What fills a slot that a worker of the pool has left (rule 15)."""
+
+    pool: Name = Field(description="Its workers are on call: bought for a slot, unpaid else.")
+    after_wait_s: Seconds | None = Field(
+        None, description="So long after the slot fell vacant; null: however long it is."
+    )
+    after_losses: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="At once from so many losses of the slot on; null: however many."
+    )
+
+    @model_validator(mode="after")
+    def _some_day(self) -> Fallback:
+        if self.after_wait_s is None and self.after_losses is None:
+            raise ValueError("give after_wait_s, after_losses or both")
+        return self
+
+
 class Pool(Strict):
     """Workers under one price and one outage law."""
 
@@ -124,6 +143,9 @@ class Pool(Strict):
     refill_at_once: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Outages that end side by side, others queue; null: all."
     )
+    fallback: Fallback | None = Field(
+        None, description="Another pool, for slots that this one leaves vacant; null: none."
+    )
     provision_s: Seconds = Field(0.0, description="Boot, from back until weights can load.")
     detect_s: Seconds = Field(0.0, description="From gone until the job knows.")
     notice_s: Seconds = Field(0.0, description="Warning before gone; 0: none.")
@@ -146,6 +168,11 @@ class Pool(Strict):
     def loses(self) -> tuple[str, ...]:
         """The keys by which it loses workers."""
         return tuple(key for key in LOSS_KEYS if getattr(self, key) is not None)
+
+
+def on_call(pools: Mapping[str, Pool]) -> set[str]:
+    """Pools that others fall back on."""
+    return {pool.fallback.pool for pool in pools.values() if pool.fallback is not None}
 
 
 # --- what breaks ----------------------------------------------------------------------------

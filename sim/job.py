@@ -43,7 +43,7 @@ from sim.waiting import goes_on, may_join
 
 @dataclass(frozen=True, kw_only=True)
 class JobConfig:
-    """All that the engine needs; `pools` have their workers filled in."""
+    """All that the engine needs; `pools` have their workers filled in, those on call come last."""
 
     cluster: Cluster
     outages: Outages
@@ -127,7 +127,7 @@ class Job:
                 yield self._committed.popleft()
 
     def spells(self) -> list[Spell]:
-        """Every outage up to now, by its start."""
+        """Every outage up to now, by its start; who is on call has none."""
         return sorted(
             self.roster.spells + self.roster.open_spells(), key=lambda x: (x.gone_s, x.worker)
         )
@@ -142,7 +142,8 @@ class Job:
             self._pace,
             self.links.kinds,
             self.terms.unlike,
-            self.terms.transfer if config.recovery.hand_over else None,
+            self.terms.transfer,
+            config.recovery.hand_over,
         )
 
     def _pace(self, pool: str, index: int) -> WorkerPace | None:
@@ -158,7 +159,7 @@ class Job:
         if isinstance(self.config.outages, PoolOutages):
             return provider(self.config.pools, self.config.seed)
         if self.config.replay is not None:
-            notice_s = [worker.pool.notice_s for worker in self.roster.workers]
+            notice_s = [worker.pool.notice_s for worker in self.roster.hired]
             return self.config.replay.events(notice_s, self.config.seed)
         return ()
 
@@ -200,7 +201,8 @@ class Job:
 
     def _move_to_ends(self) -> None:
         if self.config.cluster.move_to_ends:
-            self.roster.move_to_ends(self._env.now)
+            for place in self.roster.move_to_ends(self._env.now):
+                self.news.is_vacant(place)
 
     def _join_ready(self) -> None:
         """Slots that are ready join at the boundary (rule 5)."""

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
-from sim.clock import Bell, Clock, Process
+from sim.clock import LATE, Bell, Clock, Process
 from sim.config import Outages, Script
+from sim.places import NEVER_S, Place
 from sim.records import Event
 from sim.replicas import Replicas
 from sim.roster import Roster
@@ -69,17 +70,23 @@ class News:
         """The losses of this instant; once a round's exchange has begun they are the next one's."""
         now, losses = self.env.now, sorted(self._losses, key=lambda event: event.worker)
         self._losses = []
-        self.heard += len(losses)
         for event in losses:
             worker = self.roster.workers[event.worker]
             if not worker.up:
                 continue
+            self.heard += not worker.on_call
             place, was_joined = worker.place, worker.place is not None and worker.place.joined
             self.roster.gone(worker, now, event.cause)
             if place is not None:
                 self.env.call_at(place.known_s, self._fill)
+                self.is_vacant(place)
                 if was_joined and is_training:
                     self.replicas.lose(place, now)
+
+    def is_vacant(self, place: Place) -> None:
+        """A slot falls back in a while, after spot workers that come at that very instant."""
+        if place.due_s < NEVER_S:
+            self.env.call_at(place.due_s, self._buy, LATE)
 
     def ring_if_watched(self) -> None:
         """A slot may be ready sooner: tell those who wait for one."""
@@ -100,7 +107,9 @@ class News:
                 self.bell.ring()
         elif not worker.up and worker.cause == event.cause:  # a script may end what never began
             self.roster.back(worker, now)
-            if worker.place is None:
+            if worker.on_call:
+                self.env.call_at(now, self._buy, LATE)
+            elif worker.place is None:
                 self.env.call_at(worker.booted_s, self._fill)
             self.ring_if_watched()
 
@@ -108,11 +117,15 @@ class News:
         self.roster.fill(self.env.now)
         self.ring_if_watched()
 
+    def _buy(self) -> None:
+        self.roster.buy(self.env.now)
+        self.ring_if_watched()
+
     # --- when it is hopeless ------------------------------------------------------------------
 
     def check_patience(self, index: int, since_s: float) -> None:
         """Raises StalledError if a global step has taken too long or too many losses."""
-        most = MOST_LOSSES + MOST_LOSSES_OF_A_WORKER * len(self.roster.workers)
+        most = MOST_LOSSES + MOST_LOSSES_OF_A_WORKER * len(self.roster.hired)
         if self.env.now - since_s > LONGEST_ROUND_S:
             raise self.stalled(index, since_s, "a year has passed")
         if self.heard > most:

@@ -1,18 +1,21 @@
-"""What workers cost: seconds from back to gone, and those outside a slot."""
+"""What workers cost: seconds from back to gone, or bought to given back; those outside a slot."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from sim.places import Worker
 
 
 class Settled(NamedTuple):
     """What workers cost in a while."""
 
     node_s: dict[str, float]
-    """Worker-seconds by pool, from back to gone."""
+    """Worker-seconds by pool."""
     unused_s: dict[str, float]
-    """By pool, what the bill's minimum adds for workers that were lost."""
+    """By pool, what the bill's minimum adds for workers that were lost or given back."""
     spare_s: float
     restore_bytes: int
 
@@ -26,27 +29,70 @@ class Settled(NamedTuple):
         )
 
 
+class Restores:
+    """Bytes that workers load; a restore is billed whole when it begins."""
+
+    def __init__(self) -> None:
+        self._to_come: dict[int, tuple[float, int]] = {}  # start_s, bytes by worker
+        self._begun_bytes = 0
+
+    def expect(self, worker: Worker, start_s: float, nbytes: int) -> None:
+        """A worker will begin to load."""
+        self._to_come[worker.number] = start_s, nbytes
+
+    def add(self, nbytes: int) -> None:
+        """One begins now."""
+        self._begun_bytes += nbytes
+
+    def stop(self, worker: Worker, t_s: float) -> None:
+        """A worker is lost: what it has not begun to load by then it never will."""
+        start_s, nbytes = self._to_come.pop(worker.number, (math.inf, 0))
+        if start_s <= t_s:
+            self._begun_bytes += nbytes
+
+    def settle(self, t_s: float) -> int:
+        """Bytes whose loading has begun by t, since the last call."""
+        if self._to_come:
+            begun = [number for number, (start_s, _) in self._to_come.items() if start_s <= t_s]
+            self._begun_bytes += sum(self._to_come.pop(number)[1] for number in begun)
+        nbytes, self._begun_bytes = self._begun_bytes, 0
+        return nbytes
+
+
 @dataclass(eq=False)
 class Payroll:
     """Counts worker-seconds; bill up to an instant before anything changes in it."""
 
-    up: dict[str, int]
-    """Workers that are up, by pool."""
+    paid: dict[str, int]
+    """Workers that are paid, by pool."""
     spares: int
     """Of them, those outside a slot."""
     _spare_s: float = 0.0
     _since_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self._billed_s = dict.fromkeys(self.up, 0.0)
-        self.unused_s = dict.fromkeys(self.up, 0.0)
-        """What the bill's minimum adds for workers that were lost too soon, by pool."""
+        self._billed_s = dict.fromkeys(self.paid, 0.0)
+        self._unused_s = dict.fromkeys(self.paid, 0.0)
+
+    def hire(self, worker: Worker, t_s: float) -> None:
+        """A worker is paid from t on."""
+        self.bill(t_s)
+        worker.is_paid, worker.paid_from_s = True, t_s
+        self.paid[worker.zone] += 1
+
+    def dismiss(self, worker: Worker, t_s: float) -> None:
+        """A worker is paid no more, but for the minimum of the bill."""
+        self.bill(t_s)
+        worker.is_paid = False
+        self.paid[worker.zone] -= 1
+        short_s = worker.pool.billing_minimum_s - (t_s - worker.paid_from_s)
+        self._unused_s[worker.zone] += max(0.0, short_s)
 
     def bill(self, t_s: float) -> None:
         """Count up to t."""
         elapsed_s = t_s - self._since_s
-        for zone, up in self.up.items():
-            self._billed_s[zone] += up * elapsed_s
+        for zone, paid in self.paid.items():
+            self._billed_s[zone] += paid * elapsed_s
         self._spare_s += self.spares * elapsed_s
         self._since_s = t_s
 
@@ -54,10 +100,10 @@ class Payroll:
         """(billed worker-seconds by pool, spare seconds) since the last call."""
         self.bill(t_s)
         billed, spare_s = self._billed_s, self._spare_s
-        self._billed_s, self._spare_s = dict.fromkeys(self.up, 0.0), 0.0
+        self._billed_s, self._spare_s = dict.fromkeys(self.paid, 0.0), 0.0
         return billed, spare_s
 
     def settle_unused(self) -> dict[str, float]:
         """Seconds by pool that the bill's minimum has added since the last call."""
-        unused_s, self.unused_s = self.unused_s, dict.fromkeys(self.up, 0.0)
+        unused_s, self._unused_s = self._unused_s, dict.fromkeys(self.paid, 0.0)
         return unused_s

@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from sim.config import Cluster, Pool
+from sim.config import Cluster, Pool, on_call
 from sim.policies import View
 
 
 class Placement:
     """Slots by number, r x S + s; workers by number, pools in file order.
 
+    Workers on call serve no slot: one is bought for a slot.
+
     Raises:
-        ValueError: a pool is named that does not exist, a kind of slots has too few workers, or a
-            pool would serve no slot.
+        ValueError: a pool is named that does not exist or is on call, a kind of slots has too few
+            workers, or a pool would serve no slot.
     """
 
     def __init__(self, cluster: Cluster, pools: Mapping[str, Pool]) -> None:
-        self._cluster, self._pools = cluster, pools
+        self._cluster, self._pools, self._on_call = cluster, pools, on_call(pools)
         view = View(cluster.stages)
         stages: dict[str, list[int]] = {"ends": [], "inner": []}
         for stage in range(cluster.stages):
             stages["ends" if view.is_end(stage) else "inner"].append(stage)
+        self._names = [name for name in pools if name not in self._on_call]
         named = self._named()
         if named["ends"] == named["inner"]:
             self._kinds = [
@@ -37,10 +40,8 @@ class Placement:
             for stage in of_kind
         }
         self._check()
-        self.seats = self._deal()
-        """Workers by slot, all of them joined at t = 0."""
-        workers = range(sum(pool.workers or 0 for pool in pools.values()))
-        self.spares = sorted(set(workers) - set(self.seats))
+        self.seats, self.spares = self._deal()
+        """Workers by slot, all of them joined at t = 0; those without one."""
 
     def serves(self, pool: str, stage: int) -> bool:
         """Whether the workers of a pool may sit in a stage."""
@@ -48,7 +49,7 @@ class Placement:
 
     def _named(self) -> dict[str, list[str]]:
         """Pools by kind of stage; one that is not told has those that the other does not name."""
-        place, every = self._cluster.place, list(self._pools)
+        place, every = self._cluster.place, self._names
         told = {} if place is None else {"ends": place.ends, "inner": place.inner}
         lists = {
             kind: [names] if isinstance(names, str) else list(names)
@@ -57,6 +58,8 @@ class Placement:
         }
         for kind, names in lists.items():
             for name in names:
+                if name in self._on_call:
+                    raise ValueError(f"{kind}: others fall back on {name}, so it has no slots")
                 if name not in self._pools:
                     raise ValueError(f"{kind}: no such pool (got {name}; there are {every})")
         named = set().union(*lists.values())
@@ -70,11 +73,11 @@ class Placement:
             if have < need:
                 of = f" of {', '.join(names)}" if self._cluster.place else ""
                 raise ValueError(f"{need} {kind} need at least {need} workers{of} (got {have})")
-        for name in self._pools:
+        for name in self._names:
             if not any(pool == name for pool, _ in self._serves):
                 raise ValueError(f"the workers of {name} would serve no slot: name it, or drop it")
 
-    def _deal(self) -> list[int]:
+    def _deal(self) -> tuple[list[int], list[int]]:
         free: dict[str, deque[int]] = {}
         first = 0
         for name, pool in self._pools.items():
@@ -98,7 +101,7 @@ class Placement:
                             "give more workers, or the ends a pool of their own"
                         )
                     seats[r * self._cluster.stages + stage] = free[ready[0]].popleft()
-        return seats
+        return seats, [number for name in self._names for number in free[name]]
 
 
 def _from(names: Sequence[str], k: int) -> list[str]:

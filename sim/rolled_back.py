@@ -77,6 +77,8 @@ class RolledBack:
     def _attempt(self) -> Generator[simpy.Event, Any, list[Lap] | None]:
         """Rounds from the last checkpoint to the next, or to the end; None if a slot is lost."""
         begun_s, laps = self.news.env.now, list[Lap]()
+        if self.roster.hand_over(begun_s):
+            self._exchange = Exchange.of_all(self.terms, self.roster.kinds)
         last = min(self._stored + self.checkpoints.every, self.global_steps) - 1
         for index in range(self._stored, last + 1):
             lap_s = self.news.env.now

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -11,17 +11,18 @@ import numpy as np
 
 from sim.config import Cluster, Pool
 from sim.heirs import Heirs
-from sim.pace import Pace, WorkerPace, together
-from sim.payroll import Payroll, Settled
+from sim.on_call import OnCall, falls_back
+from sim.pace import Pace, WorkerPace
+from sim.payroll import Payroll, Restores, Settled
 from sim.placement import Placement
-from sim.places import NEVER_S, Place, Worker
+from sim.places import NEVER_S, Place, Worker, pace_of, seated, workers_of
 from sim.records import Spell
 from sim.vacancies import Queue, Vacancies
 
 
 @dataclass(eq=False)
 class Roster:
-    """Workers in slots and outside, and what they cost (rule 13).
+    """Workers in slots and outside, and what they cost (rules 13 and 15).
 
     Args:
         cluster: the slots, and who may sit in them.
@@ -32,7 +33,8 @@ class Roster:
         kinds: name of a pool -> which links its workers have.
         unlike: replicas that are like no other whoever works there.
         transfer: (stage, kinds of two workers) -> (bytes, seconds) of a slot's whole state from one
-            to the other; None: none is handed over.
+            to the other.
+        hands_over: whether one that is announced to leave hands its slot's state to a spare.
     """
 
     cluster: Cluster
@@ -41,10 +43,8 @@ class Roster:
     pace: Callable[[str, int], WorkerPace | None]
     kinds_of: Mapping[str, int]
     unlike: AbstractSet[int]
-    transfer: Callable[[int, int, int], tuple[int, float]] | None = None
-    workers: list[Worker] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
-    """By r x S + s."""
+    transfer: Callable[[int, int, int], tuple[int, float]]
+    hands_over: bool = False
     odd: set[int] = field(default_factory=set)
     """Replicas with a slot that is not joined or is announced to leave."""
     uneven: set[int] = field(default_factory=set)
@@ -54,26 +54,19 @@ class Roster:
     unplanned: set[int] = field(default_factory=set)
     """Replicas with a slot that has changed since they were planned."""
     spells: list[Spell] = field(default_factory=list)
+    """Outages that have ended; who is on call has none."""
     losses: int = 0
     """Losses of joined slots so far."""
     calm_from_s: float = -math.inf
     """Nothing happens to a slot after this instant that is known now."""
-    _restores: dict[int, tuple[float, int]] = field(default_factory=dict)  # start_s, bytes
-    _restored_bytes: int = 0
+    _restores: Restores = field(default_factory=Restores)
     _coming: Queue = field(default_factory=Queue)  # slots, from when they are ready
 
     def __post_init__(self) -> None:
         self.stages = self.cluster.stages
-        for name, pool in self.pools.items():
-            for index in range(pool.workers or 0):
-                number, pace = len(self.workers), self.pace(name, index)
-                self.workers.append(Worker(number, name, pool, self.kinds_of[name], pace))
+        self.workers = workers_of(self.pools, self.pace, self.kinds_of)
         self.placement = Placement(self.cluster, self.pools)
-        for slot, number in enumerate(self.placement.seats):
-            worker, log = self.workers[number], [(0.0, "joined", number)]
-            place = Place(divmod(slot, self.stages), worker, worker, log)
-            worker.place = worker.old_place = place
-            self.places.append(place)
+        self.places = seated([self.workers[n] for n in self.placement.seats], self.stages)
         kinds = [self.workers[number].kind for number in self.placement.seats]
         self.kinds = np.array(kinds, dtype=np.int64).reshape(-1, self.stages)
         has_pace = any(worker.pace is not None for worker in self.workers)
@@ -83,12 +76,17 @@ class Roster:
         if self.cluster.quorum or any(pool.jitter for pool in self.pools.values()):
             self.calm_from_s = math.inf  # no round is like another
         self.joined = np.ones((self.cluster.replicas, self.stages), dtype=np.bool_)
-        up = {name: pool.workers or 0 for name, pool in self.pools.items()}
-        self.payroll = Payroll(up, spares=len(self.workers) - len(self.places))
         self.vacancies = Vacancies(
             self.placement, self.cluster.fill, self.stages, self.places, self.workers
         )
-        self.heirs = None if self.transfer is None else Heirs(self.transfer, self.vacancies)
+        self.heirs = Heirs(self.transfer, self.vacancies)
+        self.payroll = Payroll(dict.fromkeys(self.pools, 0), len(self.placement.spares))
+        self.hired = [worker for worker in self.workers if not worker.on_call]
+        for worker in self.hired:
+            self.payroll.hire(worker, 0.0)
+        self.on_call = OnCall(
+            self.workers, self.places, self.vacancies, self.heirs, self.payroll, self._restores
+        )
 
     def is_calm_since(self, t_s: float) -> bool:
         """No slot has changed since before t, and none will unless an event comes."""
@@ -100,19 +98,11 @@ class Roster:
 
     def pace_of(self, r: int, index: int) -> Pace:
         """How fast the workers of a replica are in a global step."""
-        if r not in self.uneven:
-            return ()
-        workers = [place.worker for place in self.row(r)]
-        paces = [None if worker is None else worker.pace for worker in workers]
-        if not any(paces):
-            return ()
-        return together([(1.0,) if pace is None else pace.slowness(index) for pace in paces])
+        return pace_of(self.row(r), index) if r in self.uneven else ()
 
     def next_ready_s(self) -> float:
         """When the first of the slots that have not joined will be ready."""
-        rows = (self.row(r) for r in self.odd)
-        ready_s = (place.ready_s for row in rows for place in row if not place.joined)
-        return min(ready_s, default=NEVER_S)
+        return min(self._ready_s(), default=NEVER_S)
 
     def ready(self, t_s: float) -> list[Place]:
         """Slots that are ready by t and have not joined, in order."""
@@ -124,9 +114,11 @@ class Roster:
 
     def last_ready_s(self) -> float:
         """When the last of them will be; infinite while one is vacant."""
+        return max(self._ready_s(), default=-NEVER_S)
+
+    def _ready_s(self) -> Iterator[float]:
         rows = (self.row(r) for r in self.odd)
-        ready_s = (place.ready_s for row in rows for place in row if not place.joined)
-        return max(ready_s, default=-NEVER_S)
+        return (place.ready_s for row in rows for place in row if not place.joined)
 
     # --- events ---------------------------------------------------------------------------
 
@@ -135,51 +127,62 @@ class Roster:
 
         A vacancy is known after the pool's detection time, at once if announced or `is_known`.
         """
-        self.payroll.bill(t_s)
-        if self.heirs is not None:
-            self.heirs.forget(worker)
         known_s = t_s if is_known or worker.leaves_s <= t_s else t_s + worker.pool.detect_s
         worker.up, worker.gone_s, worker.cause, worker.leaves_s = False, t_s, cause, NEVER_S
-        self.payroll.up[worker.zone] -= 1
-        short_s = worker.pool.billing_minimum_s - (t_s - worker.back_s)
-        self.payroll.unused_s[worker.zone] += max(0.0, short_s)
-        place, worker.place = worker.place, None
+        if not worker.is_paid:
+            return  # it was on call, and nobody had bought it
+        if self.heirs.forget(worker):
+            self.stir(t_s)  # another spare may take its part
+        self.payroll.dismiss(worker, t_s)
+        place = worker.place
         if place is None:
             self.payroll.spares -= 1
             return
+        place.losses += not worker.on_call
         if place.joined:
             place.unseen_until_s = known_s
             self.losses += 1
-        self._vacate(place, t_s, known_s)
-        start_s, nbytes = self._restores.pop(worker.number, (NEVER_S, 0))
-        if start_s <= t_s:
-            self._restored_bytes += nbytes
+        self._vacate(place, worker, t_s, known_s)
+        self._restores.stop(worker, t_s)
 
     def notice(self, worker: Worker, t_s: float, gone_s: float) -> None:
         """A removal is announced."""
         assert t_s < gone_s, "a notice comes before the removal"
         worker.leaves_s = min(worker.leaves_s, gone_s)
+        self.heirs.announced(worker)
         place = worker.place
         if place is not None:
             self._look_at(place, t_s)
-            if self.heirs is not None and place.joined:
-                self._restored_bytes += self.heirs.choose(place, t_s, worker.leaves_s)
+            if self.hands_over and place.joined:
+                self._restores.add(self.heirs.choose(place, t_s))
 
-    def hand_over(self, t_s: float) -> None:
-        """At a boundary spares that have the state of a slot sit in it; for it nothing happened."""
-        for place, heir in [] if self.heirs is None else self.heirs.take_over(t_s):
-            self.payroll.bill(t_s)  # one leaves the spares, one is outside the slots until it goes
-            assert place.worker is not None, "whoever hands over is there"
-            place.worker.place, place.worker, place.last = None, heir, heir
-            heir.place = heir.old_place = place
+    def hand_over(self, t_s: float) -> bool:
+        """At a boundary spares that have the state of a slot sit in it; for it nothing happened.
+
+        Returns:
+            Whether anybody did.
+        """
+        due = self.heirs.take_over(t_s)
+        for place, heir in due:
+            self.payroll.bill(t_s)
+            leaver = place.pass_on(heir, t_s)
             self.kinds[place.slot] = heir.kind
-            place.write((t_s, "joined"))
             self._look_at(place, t_s)
+            if leaver.on_call:
+                self.payroll.spares -= 1
+                self.on_call.give_back(leaver, place, t_s)
+            # else one leaves the spares and one is outside the slots until it goes
+        self.buy(t_s)
+        self.stir(self.on_call.relieve(t_s))
+        return bool(due)
 
     def back(self, worker: Worker, t_s: float) -> None:
-        """A worker is given back: it boots for a vacant slot, or as a spare."""
+        """A worker is given back: it boots for a vacant slot, or as a spare; or it is on call."""
         self.fill(t_s)  # spares that wait come first, whichever event of this instant came first
         self._up_again(worker, t_s, t_s + worker.pool.provision_s)
+        if worker.on_call:
+            self.on_call.is_free(worker, t_s)
+            return
         place = self.vacancies.place_for(worker, t_s)
         if place is None:
             self.payroll.spares += 1
@@ -192,7 +195,7 @@ class Roster:
         self._up_again(place.last, t_s, t_s)
         place.worker, place.last.place, place.ready_s = place.last, place, t_s
         of_restore = place.slot[1], place.last.kind, place.missed > 0
-        self._restored_bytes += self.restore(*of_restore)[0]
+        self._restores.add(self.restore(*of_restore)[0])
         place.write((t_s, "ready"))
         self._comes(place, t_s)
 
@@ -203,29 +206,31 @@ class Roster:
             self.payroll.bill(t_s)
             self.payroll.spares -= 1
             self._take(place, worker, t_s)
+        self.stir(self.on_call.relieve(t_s))
 
-    def move_to_ends(self, t_s: float) -> None:
+    def buy(self, t_s: float) -> None:
+        """Slots that have been vacant long enough get a worker of the pool they fall back on."""
+        for worker, place in self.on_call.buy(t_s):
+            worker.booted_s = t_s + worker.pool.provision_s
+            self._take(place, worker, t_s)
+
+    def move_to_ends(self, t_s: float) -> list[Place]:
         """At a boundary healthy inner workers take the vacant ends of their replicas.
 
-        Whoever could fill the end without that has had its turn. The inner slot that a worker
-        leaves is known to be vacant at once.
+        Whoever could fill the end without that has had its turn. The inner slots that they leave,
+        which are returned, are known to be vacant at once.
         """
+        left = []
         for r in sorted(self.odd):
             row = self.row(r)
             for end in (row[0], row[-1]):
-                if end.worker is None and end.known_s <= t_s:
-                    self._move_to(end, row[1:-1], t_s)
+                worker = self.vacancies.mover_to(end, row[1:-1], t_s)
+                if worker is not None and worker.place is not None:
+                    left.append(worker.place)
+                    self._vacate(worker.place, worker, t_s, t_s)
+                    self._take(end, worker, t_s)
         self.fill(t_s)
-
-    def _move_to(self, end: Place, inner: list[Place], t_s: float) -> None:
-        for place in inner:
-            worker = place.worker
-            if worker is None or not place.joined or worker.leaves_s < NEVER_S:
-                continue
-            if self.placement.serves(worker.zone, end.slot[1]):
-                self._vacate(place, t_s, t_s)
-                self._take(end, worker, t_s)
-                return
+        return left
 
     def join(self, place: Place, t_s: float) -> Worker:
         """The slot takes part from t on; returns its worker."""
@@ -233,26 +238,30 @@ class Roster:
         place.joined, place.known_s = True, NEVER_S
         place.write((t_s, "joined"))
         self._look_at(place, t_s)
+        self.stir(self.on_call.relieve(t_s))
         return place.worker
 
     # --- who is free ----------------------------------------------------------------------
 
     def _up_again(self, worker: Worker, t_s: float, booted_s: float) -> None:
-        self.payroll.bill(t_s)
-        self.spells.append(worker.spell(t_s))
-        worker.up, worker.back_s, worker.booted_s = True, t_s, booted_s
+        worker.up, worker.booted_s = True, booted_s
         if worker.pace is not None:
             worker.pace.begin_life()
         if worker.leaves_s <= t_s:
             worker.leaves_s = NEVER_S  # it was away by then
-        self.payroll.up[worker.zone] += 1
+        if not worker.on_call:
+            self.spells.append(worker.spell(t_s))
+            self.payroll.hire(worker, t_s)
 
-    def _vacate(self, place: Place, t_s: float, known_s: float) -> None:
+    def _vacate(self, place: Place, leaver: Worker, t_s: float, known_s: float) -> None:
         if place.joined:
             place.lost_s, place.missed, place.skipped = t_s, 0, 0
-        place.worker, place.joined, place.ready_s, place.known_s = None, False, NEVER_S, known_s
+        leaver.place = place.worker = None
+        place.joined, place.ready_s, place.known_s = False, NEVER_S, known_s
+        place.backup, place.due_s = falls_back(leaver, place.losses, t_s, known_s)
         place.write((t_s, "vacant"))
         self.vacancies.is_vacant(place)
+        self.on_call.is_vacant(place)
         self._look_at(place, t_s)
 
     def _take(self, place: Place, worker: Worker, t_s: float) -> None:
@@ -262,13 +271,12 @@ class Roster:
         place.worker, worker.place, worker.old_place = worker, place, place
         self.kinds[place.slot] = worker.kind
         place.ready_s = start_s + restore_s
-        self._restores[worker.number] = (start_s, nbytes)
+        self._restores.expect(worker, start_s, nbytes)
         place.write((t_s, "provision"), (start_s, "restore"), (place.ready_s, "ready"))
         self._comes(place, t_s)
 
     def _comes(self, place: Place, t_s: float) -> None:
-        r, stage = place.slot
-        self._coming.add(place.ready_s, r * self.stages + stage)
+        self._coming.add(place.ready_s, place.number)
         self._look_at(place, t_s)
 
     def stir(self, t_s: float) -> None:
@@ -304,17 +312,11 @@ class Roster:
     # --- money and bytes ------------------------------------------------------------------
 
     def settle(self, t_s: float) -> Settled:
-        """What workers cost since the last call.
-
-        A restore is billed whole when it begins.
-        """
+        """What workers cost since the last call."""
         billed, spare_s = self.payroll.settle(t_s)
-        restored_bytes, self._restored_bytes = self._restored_bytes, 0
-        if self._restores:
-            begun = [number for number, (start_s, _) in self._restores.items() if start_s <= t_s]
-            restored_bytes += sum(self._restores.pop(number)[1] for number in begun)
-        return Settled(billed, self.payroll.settle_unused(), spare_s, restored_bytes)
+        unused_s = self.payroll.settle_unused()
+        return Settled(billed, unused_s, spare_s, self._restores.settle(t_s))
 
     def open_spells(self) -> list[Spell]:
         """Spells of workers that are away now."""
-        return [worker.spell(math.nan) for worker in self.workers if not worker.up]
+        return [worker.spell(math.nan) for worker in self.hired if not worker.up]

@@ -62,12 +62,12 @@ class Vacancies:
         self._idle: dict[str, Queue] = {}
         for worker in workers:
             self._idle.setdefault(worker.zone, Queue())
-            if worker.place is None:
+            if worker.place is None and not worker.on_call:
                 self._idle[worker.zone].add(worker.booted_s, worker.number)
 
     def is_vacant(self, place: Place) -> None:
         """A slot waits, from when its vacancy is known."""
-        self._open[place.slot[1]].add(place.known_s, self._number(place))
+        self._open[place.slot[1]].add(place.known_s, place.number)
 
     def is_idle(self, worker: Worker) -> None:
         """A worker waits, from when it is booted."""
@@ -99,6 +99,18 @@ class Vacancies:
         staying = [worker for worker in found if worker.leaves_s == NEVER_S]
         return min(staying, key=lambda worker: worker.number, default=None)
 
+    def mover_to(self, end: Place, inner: Sequence[Place], t_s: float) -> Worker | None:
+        """The first healthy worker of these slots that may sit in a vacant end of its replica."""
+        if not self._is_open(end.number, t_s):
+            return None
+        for place in inner:
+            worker = place.worker
+            if worker is None or not place.joined or worker.leaves_s < NEVER_S:
+                continue
+            if self._placement.serves(worker.zone, end.slot[1]):
+                return worker
+        return None
+
     def _best(self, worker: Worker, t_s: float, old: Place | None) -> Place | None:
         found = [] if old is None or old.worker is not None else [old]
         for stage, queue in enumerate(self._open):
@@ -109,9 +121,9 @@ class Vacancies:
                 found += [self._places[number] for number in numbers]
             elif (number := queue.first(t_s, lambda n: self._is_open(n, t_s))) is not None:
                 found.append(self._places[number])
-        return min(found, key=lambda place: self._rank(place, old), default=None)
+        return min(found, key=lambda place: self.rank(place, old), default=None)
 
-    def _rank(self, place: Place, old: Place | None) -> tuple[int, bool, int]:
+    def rank(self, place: Place, old: Place | None = None) -> tuple[int, bool, int]:
         """Those that rank lowest are filled first."""
         r, stage = place.slot
         first = 0
@@ -120,7 +132,7 @@ class Vacancies:
         elif self._fill == "fewest_missing_first":
             row = self._places[r * self._stages : (r + 1) * self._stages]
             first = sum(each.worker is None for each in row)
-        return first, place is not old, self._number(place)
+        return first, place is not old, place.number
 
     def _is_open(self, number: int, t_s: float) -> bool:
         place = self._places[number]
@@ -130,7 +142,3 @@ class Vacancies:
         worker = self._workers[number]
         is_free = worker.place is None and not worker.is_heir
         return worker.up and is_free and worker.booted_s <= t_s
-
-    def _number(self, place: Place) -> int:
-        r, stage = place.slot
-        return r * self._stages + stage

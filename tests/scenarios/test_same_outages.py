@@ -68,6 +68,23 @@ def test_what_is_done_about_outages_changes_none(blocks: dict[str, Any]) -> None
     assert [s for s in plain if s.back_s < until_s] == [s for s in other if s.back_s < until_s]
 
 
+@pytest.mark.parametrize("is_first", [False, True])
+@pytest.mark.parametrize("policy", [["skip", "idle"], ["idle"], ["wait"], ["restart"]])
+def test_a_pool_to_fall_back_on_changes_no_other(policy: list[str], is_first: bool) -> None:
+    """Wherever it stands in the file, its workers are those that come last."""
+    keys = {"fallback": {"pool": "c", "after_wait_s": 20.0, "after_losses": 3}}
+    falling: dict[str, Any] = {name: {**pool, **keys} for name, pool in POOLS.items()}
+    last = {"c": {"workers": 12, "up_h": EXPONENTIAL, "outage_h": WEIBULL, "speed": WEIBULL}}
+    blocks: dict[str, Any] = {"recovery": {"policy": policy}}
+    if policy == ["restart"]:
+        blocks["method"] = {"inner_steps": 2}
+    plain, plain_s = spells(**blocks)
+    other, other_s = spells(**blocks, pools=last | falling if is_first else falling | last)
+    until_s = min(plain_s, other_s)
+    found = [[s for s in each if s.back_s < until_s] for each in (plain, other)]
+    assert found[0] == found[1] != []
+
+
 def test_a_law_of_one_pool_changes_no_other() -> None:
     plain, plain_s = spells()
     other, other_s = spells(**pools(b={"up_h": WEIBULL, "shocks": {"every_h": 2, "share": 1}}))

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from sim.config import Network, Outages, Pool, PoolOutages
+from sim.config import Fallback, Network, Outages, Pool, PoolOutages
 from sim.job import Job
 from sim.news import StalledError
 from sim.records import GlobalStep
@@ -137,12 +137,24 @@ def pool(draw: Any, workers: int, lawful: bool) -> Pool:
 
 
 @st.composite
-def pools(draw: Any, slots: int, lawful: bool) -> dict[str, Pool]:
-    """One pool or two, with no, a few or many spares."""
+def pools(draw: Any, slots: int, kind: str) -> dict[str, Pool]:
+    """One pool or two, with no, a few or many spares; now and then one to fall back on."""
     workers = slots + draw(st.sampled_from([0, 0, 1, 3]))
     first = draw(st.integers(0, workers))
     split = {"a": first, "b": workers - first} if draw(st.booleans()) else {"a": workers}
-    return {name: draw(pool(count, lawful)) for name, count in split.items()}
+    found = {name: draw(pool(count, kind == "pools")) for name, count in split.items()}
+    return found if kind == "per" or draw(st.booleans()) else draw(with_backup(found, slots, kind))
+
+
+@st.composite
+def with_backup(draw: Any, pools: dict[str, Pool], slots: int, kind: str) -> dict[str, Pool]:
+    """Pools that fall back on another one, which may be too small and lose workers as well."""
+    waits = {"after_wait_s": draw(few_s)}
+    keys = draw(st.sampled_from([waits, {"after_losses": 2}, {**waits, "after_losses": 2}]))
+    falls = {"fallback": Fallback(pool="backup", **keys)}
+    found = {name: each.model_copy(update=falls) for name, each in pools.items()}
+    workers, lawful = draw(st.integers(1, slots)), kind == "pools" and draw(st.booleans())
+    return {**found, "backup": draw(pool(workers, lawful))}
 
 
 @st.composite
@@ -209,7 +221,8 @@ def per_global_step(draw: Any, stages: int) -> dict[str, Any]:
 def seating(
     draw: Any, names: list[str], kind: str, policy: list[str], replicas: int
 ) -> dict[str, Any]:
-    """Keys of the cluster beyond its size, such that every pool may sit anywhere."""
+    """Keys of the cluster beyond its size, such that every pool that is hired may sit anywhere."""
+    names = [name for name in names if name != "backup"]
     found: dict[str, Any] = {
         "fill": draw(st.sampled_from(["in_order", "ends_first", "fewest_missing_first"]))
     }
@@ -219,10 +232,10 @@ def seating(
             "inner": draw(st.permutations(names)),
             "zones": draw(st.sampled_from(["packed", "spread"])),
         }
-    names = {entry if isinstance(entry, str) else next(iter(entry)) for entry in policy}
-    if "skip" in names and kind != "per":
+    policies = {entry if isinstance(entry, str) else next(iter(entry)) for entry in policy}
+    if "skip" in policies and kind != "per":
         found["move_to_ends"] = draw(st.booleans())
-    if not {"wait", "restart"} & names and draw(st.booleans()):
+    if not {"wait", "restart"} & policies and draw(st.booleans()):
         found["quorum"] = {"replicas": draw(st.integers(1, replicas)), "grace_s": draw(few_s)}
     return found
 
@@ -236,7 +249,7 @@ def cases(draw: Any, kinds: tuple[str, ...] = ("none", "per", "script", "pools")
     nbytes = st.lists(st.integers(0, 3_000_000), min_size=stages, max_size=stages)
     m = draw(st.sampled_from([1, 1, 2, 4]))
     policy = draw(st.sampled_from(POLICIES))
-    links, workers = draw(wired(draw(pools(replicas * stages, kind == "pools"))))
+    links, workers = draw(wired(draw(pools(replicas * stages, kind))))
     return Case(
         replicas=replicas,
         stages=stages,

@@ -65,7 +65,7 @@ def known_at_once(gone: Any) -> Any:
 def billed_while_away(gone: Any) -> Any:
     def broken(self: Roster, worker: Any, *args: Any, **kwargs: Any) -> None:
         gone(self, worker, *args, **kwargs)
-        self.payroll.up[worker.zone] += 1
+        self.payroll.paid[worker.zone] += 1
 
     return broken
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import sim.news
-from sim.config import HOUR_S, Pool
+from sim.config import HOUR_S, Pool, on_call
 from sim.job import Job
 from sim.ledger import Ledger
 from sim.networks import Network, Peers, Ring
@@ -23,21 +21,13 @@ from sim.roster import Roster
 from tests.sim.scenarios import POLICIES, Case, cases, ran, seating
 from tests.sim.worlds import RESTART, WAIT, live, network
 
+pytestmark = pytest.mark.usefixtures("impatience")
 randomly = settings(
     deadline=None,
     max_examples=100,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _impatience() -> Iterator[None]:
-    """Hopeless pools are given up soon."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sim.news, "MOST_LOSSES", 100)
-        patch.setattr(sim.news, "MOST_LOSSES_OF_A_WORKER", 5)
-        yield
 
 
 def near(value: float) -> Any:
@@ -151,12 +141,19 @@ def check_timeline(a_job: Job, steps: list[GlobalStep]) -> None:
 
 
 def check_workers(a_job: Job, steps: list[GlobalStep]) -> None:
-    """Each worker is in one place, and is paid from back to gone."""
+    """Each worker is in one place, and is paid from back to gone; one on call in its slot only."""
     seats = [place.worker for place in a_job.roster.places if place.worker is not None]
     assert len(set(seats)) == len(seats)
     assert all(worker.up and worker.place is not None for worker in seats)
     wall_s = steps[-1].end_s if steps else 0.0
+    bought = on_call(a_job.config.pools)
     for name, pool in a_job.config.pools.items():
+        if name in bought:
+            of_pool = [worker.number for worker in a_job.roster.workers if worker.zone == name]
+            rows = [row[4:] for row in a_job.timeline.all_rows() if row[2] in of_pool]
+            in_slots_s = sum(end_s - start_s for start_s, end_s in rows)
+            assert sum(step.node_s[name] for step in steps) == near(in_slots_s)
+            continue
         away_s = 0.0
         for spell in a_job.spells():
             if spell.zone == name and spell.gone_s < wall_s:
@@ -231,12 +228,13 @@ def test_the_outages_are_the_same_whatever_is_done_about_them(case: Case, data: 
         )
         for name, pool in case.pools.items()
     }
+    backup = {"backup": dear.pop("backup")} if "backup" in dear else {}
     policy = data.draw(st.sampled_from(POLICIES))
     other = case.but(
         policy=policy,
         hand_over=not case.hand_over,
         cluster=data.draw(seating([*case.pools, "z"], "pools", policy, case.replicas)),
-        pools={**dear, "z": Pool(workers=2, up_h=0.01, outage_h=0.02)},
+        pools={**dear, "z": Pool(workers=2, up_h=0.01, outage_h=0.02), **backup},
         links=network(hop_mbps=100.0, up_mbps=3.0),
         steps=case.steps + 1,
         replicas=max(1, case.replicas - 1),
@@ -244,12 +242,11 @@ def test_the_outages_are_the_same_whatever_is_done_about_them(case: Case, data: 
     jobs = [case.job(), other.job()]
     walls_s = [steps[-1].end_s if (steps := ran(a_job)) else 0.0 for a_job in jobs]
     horizon_s = min(walls_s)
-    workers = sum(pool.workers or 0 for pool in case.pools.values())
     found = [
         [
             (spell.worker, spell.zone, spell.gone_s, min(horizon_s, spell.back_s))
             for spell in a_job.spells()
-            if spell.gone_s < horizon_s and spell.worker < workers
+            if spell.gone_s < horizon_s and spell.zone != "z"
         ]
         for a_job in jobs
     ]

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 
-from sim.config import HOUR_S, TraceOutages
+from sim.config import HOUR_S, Fallback, Pool, TraceOutages
 from sim.job import Job, JobConfig
 from sim.records import Event, GlobalStep
 from sim.traces.read import read_text
 from sim.traces.replay import Replay
 from sim.traces.trace import ABSENT, Facts, Trace, facts, of_spells
 from tests.sim.scenarios import Case, cases, ran
-from tests.sim.worlds import job
+from tests.sim.worlds import IDLE, job
 
 QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
 """A job is slow to shrink."""
@@ -38,7 +38,7 @@ def trace_of(text: str, folder: Path, unit_s: float = 1.0) -> Trace:
 def told(a_job: Job) -> str:
     """The run's outages as our own CSV."""
     out = io.StringIO()
-    out.write(f"# workers: {len(a_job.roster.workers)}, end_s: {a_job.start_s!r}\n")
+    out.write(f"# workers: {len(a_job.roster.hired)}, end_s: {a_job.start_s!r}\n")
     writer = csv.writer(out)
     writer.writerow(["worker", "zone", "gone_s", "back_s", "cause"])
     for x in a_job.spells():
@@ -71,7 +71,10 @@ def test_a_run_replays_from_its_own_outages(
     case: Case, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Rounds and spells, to the bit. With notice, what is lost after the end may have been
-    announced before it, which no row tells: then spells are equal as far as both runs go."""
+    announced before it, which no row tells: then spells are equal as far as both runs go. Nor does
+    one tell of workers on call."""
+    if "backup" in case.pools and case.pools["backup"].loses:
+        return
     first = case.job()
     steps = ran(first)
     if len(steps) < case.rounds or not first.spells():
@@ -232,3 +235,15 @@ def test_losses_are_announced_where_there_is_notice(tmp_path: Path) -> None:
 def test_a_trace_in_which_nothing_happens_ends(tmp_path: Path) -> None:
     trace = trace_of("0,3\n100,3\n", tmp_path)
     assert list(Replay(trace, outages()).events([0.0] * 3, 0)) == list[Event]()
+
+
+def test_who_is_on_call_is_not_in_the_trace(tmp_path: Path) -> None:
+    """Both spot workers go for good at 5 s; the trace has as many machines as are hired."""
+    trace = trace_of("0,add,a\n0,add,b\n5000,remove,a\n5000,remove,b\n", tmp_path)
+    pools = {
+        "spot": Pool(workers=2, fallback=Fallback(pool="backup", after_wait_s=4.0)),
+        "backup": Pool(workers=2),
+    }
+    plain = job(replicas=2, stages=1, pools=pools, policy=IDLE)
+    a_job = replayed(plain, trace)
+    assert sum(step.slot_s["vacant"] for step in a_job.global_steps()) == 8.0
