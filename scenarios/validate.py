@@ -7,6 +7,7 @@ from pathlib import Path
 
 from scenarios import (
     validation_links,
+    validation_markets,
     validation_restart,
     validation_rows,
     validation_stragglers,
@@ -18,6 +19,7 @@ ROWS = (
     *validation_restart.ROWS,
     *validation_links.ROWS,
     *validation_stragglers.ROWS,
+    *validation_markets.ROWS,
 )
 HEAD = ("row", "result", "scenario", "formula", "engine", "tolerance", "from", "verdict")
 PAGE = """# The engine against formulas

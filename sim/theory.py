@@ -132,6 +132,27 @@ def largest_of_gamma(n: int, draws: int, power: int = 1) -> float:
     return float(((inside[1:] + inside[:-1]) / 2 * np.diff(t)).sum())
 
 
+def fallen_back(up: float, outage: float, wait: float, step: float) -> float:
+    """Share of its time in which a lone slot has another market's worker: renewal reward.
+
+    Exponential times up and outages Y. One that lasts longer than the wait lasts as long again as
+    any: E[(Y - w)+] = P(Y > w) E[Y]. A worker is given back at a boundary, half a step late.
+    """
+    return math.exp(-wait / outage) * (outage + step / 2) / (up + outage)
+
+
+def fallen_back_scatter(up: float, outage: float, wait: float) -> float:
+    """Variance of that share times the time it is taken over: Var(R - s C) / E[C].
+
+    C is a cycle of X up and Y away, R = (Y - w)+, s = E[R] / E[C].
+    """
+    longer, cycle = math.exp(-wait / outage), up + outage
+    share = longer * outage / cycle
+    variance_r = longer * (2 - longer) * outage**2
+    covariance = longer * outage * (outage + wait)  # of R and Y
+    return (variance_r - 2 * share * covariance + share**2 * (up**2 + outage**2)) / cycle
+
+
 def young_interval(cost: float, mean: float) -> float:
     """Work between checkpoints of a job that fails every `mean`: sqrt(2CM) (Young 1974)."""
     return math.sqrt(2 * cost * mean)

@@ -16,9 +16,11 @@ from scenarios import validation_restart as restart
 from scenarios import validation_rows as rows
 from scenarios.bench import Bench, Check
 from scenarios.validate import ROWS, checks
+from scenarios.validation_markets import row_25
 from scenarios.validation_stragglers import row_19
-from sim import checkpoints, fate, interval_search, pipeline, via
+from sim import checkpoints, fate, interval_search, pipeline, roster, via
 from sim.exchange import Exchange
+from sim.on_call import OnCall
 from sim.pace import WorkerPace
 from sim.places import Worker
 from sim.roster import Roster
@@ -172,6 +174,21 @@ def auto_is_daly(patch: Patch) -> None:
     patch.setattr(interval_search, "best_interval", lambda most, near, expected_s: near)
 
 
+def never_given_back(patch: Patch) -> None:
+    """Who was bought stays."""
+    patch.setattr(OnCall, "relieve", lambda self, t_s: t_s)
+
+
+def bought_at_once(patch: Patch) -> None:
+    """Nobody waits for spot workers."""
+    falls_back = roster.falls_back
+
+    def hasty(leaver: Worker, losses: int, t_s: float, known_s: float) -> tuple[str, float]:
+        return falls_back(leaver, losses, t_s, known_s)[0], known_s
+
+    patch.setattr(roster, "falls_back", hasty)
+
+
 RESTARTS = (restart.row_12_wait, restart.row_10_spares)
 PIPELINES = links.ROWS[:3]
 EXCHANGES = links.ROWS[3:]
@@ -198,6 +215,8 @@ TABLE: dict[str, tuple[Callable[[Patch], None], Rows, set[str]]] = {
     "once around the ring": (ring_once_around, EXCHANGES, {"17"}),
     "uploads free": (free_uploads, EXCHANGES, {"24"}),
     "jitter drawn once": (same_luck_every_round, (row_19,), {"19"}),
+    "kept to the end": (never_given_back, (row_25,), {"25"}),
+    "no wait": (bought_at_once, (row_25,), {"25"}),
     "refill unlimited": (unlimited_refill, (rows.row_02_to_04,), {"3"}),
 }
 
