@@ -97,13 +97,23 @@ class Difference:
         return side(self.told, self.noise)
 
     @property
+    def lower(self) -> str:
+        """What the lower one did: gaps differ as losses do only beside the same no-failure runs."""
+        one, two = (
+            {cell.seed: cell.healthy and cell.healthy.path for cell in point.done}
+            for point in (self.first, self.second)
+        )
+        shares = all(one[seed] and one[seed] == two[seed] for seed in one if seed in two)
+        return "ended lower" if shares else "has the lower gap"
+
+    @property
     def verdict(self) -> str:
-        """Who ended lower, if anybody."""
+        """Who lost less to failures, if anybody."""
         if self.side == "unknown":
             return "one seed, not evidence"
         if self.side == "level":
             return NONE_TOLD
-        return f"{self.first.arm if self.side == 'below' else self.second.arm} ended lower"
+        return f"{self.first.arm if self.side == 'below' else self.second.arm} {self.lower}"
 
 
 def side(told: Interval, noise: float | None) -> str:

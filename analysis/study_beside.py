@@ -10,6 +10,7 @@ from typing import Any
 from analysis import numbers, words
 from analysis.flagship import Clock, clock_of, depths, round_words
 from analysis.load import Run, Study
+from analysis.point_table import side
 from analysis.rates import inner_stages, lean_of, span
 from analysis.regimes import REGIMES, Regime
 from analysis.stats import Interval, root_mean_square
@@ -62,7 +63,8 @@ def _depth(sweep: Sweep) -> Sentence:
         parts.append(f"{interval(told, ' nats')}{of}")
         for line in sweep.series()[:LINES]:
             last = line.points[-1].interval()
-            if (line.arm or "all") in names and last is not None and told.mean > 0:
+            is_known = side(told, sweep.noise(line.arm)) in ("above", "unknown") and told.mean > 0
+            if (line.arm or "all") in names and last is not None and is_known:
                 spent.append(f"{line.name} {numbers.percent(last.mean / told.mean)}")
     if not parts:
         return Sentence("")
@@ -70,7 +72,7 @@ def _depth(sweep: Sweep) -> Sentence:
     top = value_of(along, max(sweep.parameters[along])) if along else ""
     text = (
         f"A model without inner stages ended {listed(parts)} from its no-failure run: the depth "
-        "value, the most that skipping alone can lose."
+        "value, what inner stages are worth here."
     )
     beside = f" Gaps at {top} in parts of it: {listed(spent)}." if spent else ""
     return Sentence(f"{text}{beside}", MEASURED)

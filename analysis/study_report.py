@@ -67,9 +67,8 @@ def _timelines(study: Study, sweep: Sweep) -> list[tuple[Run, str]]:
 
 def labels(study: Study, sweep: Sweep) -> list[str]:
     """What must be said of all numbers: how many seeds, how much of it is done, whether a proxy."""
-    seeds = len(sweep.seeds)
     done = sum(cell.entry is not None for cell in sweep.cells)
-    found = ["one seed, not evidence" if seeds == 1 else f"{seeds} seeds"]
+    found = ["one seed, not evidence" if len(sweep.seeds) == 1 else sweep.seed_words]
     if done < len(sweep.cells):
         found.append(f"partial: {done} of {len(sweep.cells)} cells have finished")
     found += [table.PROXY] if study.is_proxy else []

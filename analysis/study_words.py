@@ -1,4 +1,4 @@
-"""What a study found, in words: gaps with their intervals, and who ended lower."""
+"""What a study found, in words: gaps with their intervals, and who lost less."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from analysis.rates import span
 from analysis.stats import LEVEL, Interval
 from analysis.study_beside import beside, first_run, interval
 from analysis.sweep import LENGTH, PROBABILITY, Point, Series, Sweep, value_of
-from analysis.words import MEASURED, Sentence, listed, plural
+from analysis.words import MEASURED, Sentence, listed
 
 LINES, PAIRS, VALUES = 6, 3, 6
 """No more lines, pairs of arms, values in a row than these are told; the tables have them all."""
@@ -45,6 +45,12 @@ def caution(study: Study, sweep: Sweep) -> list[Sentence]:
             f"{RULE} Each of {many} intervals stands for itself: of those that hold no difference, "
             f"about {100 * (1 - LEVEL):.0f} in 100 would show one by chance."
         )
+    if has_losses(sweep) and sweep.until is not None:
+        found.append(
+            f"Seeds were added to a point until its interval was no wider than ± {sweep.until:g} "
+            "nats or their number was used up. Some intervals are narrow by luck and end it too "
+            "soon, so these hold the truth somewhat less often than 19 times in 20."
+        )
     if has_losses(sweep) and sweep.noise() is None:
         found.append(
             "No repeat without failures has finished (a control named `noise`), so how far chance "
@@ -69,7 +75,7 @@ def _law(study: Study, sweep: Sweep) -> str:
             values = [value for value in sweep.parameters[key] if value]
             shown = span(values, lambda value, key=key: value_of(key, value))  # type: ignore[misc]
             law = {**law, key.rpartition(".")[2]: shown}
-    return f"With {words.law_words(law)}, over {plural(len(sweep.seeds), 'seed')}"
+    return f"With {words.law_words(law)}, over {sweep.seed_words}"
 
 
 def _gaps(study: Study, sweep: Sweep) -> list[Sentence]:
@@ -145,7 +151,8 @@ def _ranking(sweep: Sweep, told: Sequence[Difference]) -> Sentence:
     for name, who in (("below", one), ("above", two)):
         if name in sides:
             by = span([abs(d.told.mean) for d in sides[name]], numbers.loss)
-            parts.append(f"{who} ended lower{_places(sweep, sides[name])} (by {by} nats, paired)")
+            lower = sides[name][0].lower
+            parts.append(f"{who} {lower}{_places(sweep, sides[name])} (by {by} nats, paired)")
     if "level" in sides:
         parts.append(f"{NONE_TOLD}{_places(sweep, sides['level'])}")
     if not parts:

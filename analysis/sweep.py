@@ -93,6 +93,15 @@ class Sweep:
     cells: tuple[Cell, ...]
     points: tuple[Point, ...]
     """Arms x parameters in their order, without controls."""
+    until: float | None = None
+    """Half width of a gap's interval, nats, to which points got more seeds; None: they got none."""
+
+    @property
+    def seed_words(self) -> str:
+        """How many seeds a point has: `3 seeds`, or `3 to 7 seeds`."""
+        counts = {len(point.cells) for point in self.points} or {len(self.seeds)}
+        least = f"{min(counts)} to " if len(counts) > 1 else ""
+        return f"{least}{max(counts)} {'seed' if max(counts) == 1 else 'seeds'}"
 
     @property
     def controls(self) -> tuple[str, ...]:
@@ -120,7 +129,7 @@ class Sweep:
         return max(map(abs, moved), default=None)
 
     def depth(self, arm: str | None = None) -> Interval | None:
-        """How much worse a model without inner stages is: the most that skipping can lose."""
+        """How much worse a model without inner stages is: what those are worth."""
         return interval(values_of(self.control(DEPTH, arm)))
 
     @property
@@ -194,6 +203,9 @@ def sweep_of(listing: Listing) -> Sweep | None:
         broken(path, "points, parameters and failed must be maps")
     if not (isinstance(arms, list) and isinstance(seeds, list)):
         broken(path, "arms and seeds must be lists")
+    until = told.get("until_half_width")
+    if until is not None and type(until) not in (int, float):
+        broken(path, "until_half_width must be a number or null")
     for key, values in parameters.items():
         if not isinstance(values, list):
             broken(path, f"parameters.{key} must be a list")
@@ -204,7 +216,8 @@ def sweep_of(listing: Listing) -> Sweep | None:
     if not parameters and len(seeds) < 2 and all(c.control in (None, NO_FAILURE) for c in cells):
         return None
     swept = {key: tuple(values) for key, values in parameters.items()}
-    return Sweep(swept, tuple(map(str, arms)), tuple(seeds), cells, _points(cells, arms, swept))
+    points_ = _points(cells, arms, swept)
+    return Sweep(swept, tuple(map(str, arms)), tuple(seeds), cells, points_, until)
 
 
 def _problem(point: Any, parameters: Mapping[str, Any]) -> str:

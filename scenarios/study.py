@@ -15,7 +15,7 @@ from scenarios.memory import too_large
 from scenarios.plan import Plan, plan
 from scenarios.processes import run_groups
 from scenarios.record import compare, read_rows
-from scenarios.schema import Stop
+from scenarios.schema import SeedsUntil, Stop
 from scenarios.seeds import wanted
 from scenarios.session import Run
 from scenarios.shard import Shard
@@ -188,6 +188,7 @@ def _labelled(planned: Plan, cell: str, folder: RunFolder) -> dict[str, Any]:
 
 def write_study(planned: Plan, failed: dict[str, str]) -> None:
     """study.json: which run folder is which cell, for the report."""
+    until = planned.sweep.seeds
     told = {
         "name": planned.name,
         "cells": {cell: folder.path.name for cell, folder in planned.cells.items()},
@@ -196,6 +197,7 @@ def write_study(planned: Plan, failed: dict[str, str]) -> None:
         "parameters": planned.sweep.parameters or {},
         "arms": list(planned.sweep.arms or {}),
         "seeds": sorted({point.seed for point in planned.points.values()}),
+        "until_half_width": until.half_width if isinstance(until, SeedsUntil) else None,
         "failed": failed,
     }
     planned.folder.mkdir(parents=True, exist_ok=True)

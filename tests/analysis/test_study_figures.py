@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,14 +14,15 @@ import yaml
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from analysis import cost, flagship, grids, rates, seeds, study_words, style
+from analysis import cost, flagship, grids, rates, seeds, study_report, study_words, style
 from analysis.flagship import Clock, clock_of
 from analysis.folders import find
 from analysis.load import Study, without_timelines
 from analysis.regimes import REGIMES
+from analysis.stats import Interval
 from analysis.style import Drawn
 from analysis.sweep import Sweep, sweep_of
-from tests.analysis.fake_study import SKIP, FakeStudy
+from tests.analysis.fake_study import RATE, SKIP, FakeStudy
 
 pytestmark = pytest.mark.usefixtures("_no_ink")
 Loaded = tuple[Study, Sweep]
@@ -212,6 +215,40 @@ def test_without_controls_it_says_what_is_unknown(tmp_path: Path) -> None:
     assert "No repeat without failures has finished" in told
     assert "No model without inner stages has finished" in told
     assert "Counting alone" not in told
+
+
+def test_arms_with_no_failure_runs_of_their_own_are_ranked_by_gaps(tmp_path: Path) -> None:
+    made = FakeStudy(rates=(0.05, 0.4), offsets={"skip": 0.5}, global_steps=5)
+    told = words(*loaded(made, tmp_path))
+    (ranked,) = (text for text in told if "skip against idle" in text)
+    assert "skip has the lower gap at 5 % and 40 %" in ranked
+    assert "ended lower" not in "".join(told)
+
+
+def test_seeds_that_were_added_are_told_with_what_that_does(tmp_path: Path) -> None:
+    """Points have as many as they got; an interval that ended it was narrow in part by luck."""
+    made = FakeStudy(rates=(0.05, 0.4), global_steps=5)
+    study, sweep = loaded(made, tmp_path)
+    kept = [cell for cell in sweep.cells if cell.seed < 2 or cell.parameters.get(RATE) == 0.4]
+    points = tuple(replace(p, cells=tuple(c for c in p.cells if c in kept)) for p in sweep.points)
+    grown = replace(sweep, cells=tuple(kept), points=points, until=0.01)
+    told = words(study, grown)
+    assert "over 2 to 3 seeds: " in told[0]
+    assert study_report.labels(study, grown)[0] == "2 to 3 seeds"
+    (added,) = (text for text in told if "Seeds were added" in text)
+    assert "± 0.01 nats" in added
+    assert "less often than 19 times in 20" in added
+    assert not any("Seeds were added" in text for text in words(study, sweep))
+
+
+def test_a_depth_value_that_is_not_known_is_no_measure(tmp_path: Path) -> None:
+    """+0.01 ± 0.05: a gap is no part of it."""
+    study, sweep = loaded(FakeStudy(rates=(0.05, 0.4), global_steps=5), tmp_path)
+    assert "Gaps at 40 % in parts of it: skip" in "".join(words(study, sweep))
+    with mock.patch.object(Sweep, "depth", return_value=Interval(0.01, 0.05, 3)):
+        told = "".join(words(study, sweep))
+    assert "+0.010 ± 0.050 nats" in told
+    assert "in parts of it" not in told
 
 
 def test_arms_that_cannot_be_told_apart_are_not_ranked(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from analysis.stats import interval
 from scenarios.load import Loaded
 from scenarios.plan import plan
 from scenarios.seeds import wanted
@@ -65,3 +68,19 @@ def test_a_study_goes_on_until_it_is_sure_or_at_the_limit(
     assert len(planned.seeds["run"]) == seeds
     assert len(result.summaries) == 2 * seeds
     assert all(summary["label"] == "" for summary in result.summaries.values())
+    told = json.loads((planned.folder / "study.json").read_text())
+    assert told["until_half_width"] == half_width
+
+
+def test_stopping_at_a_narrow_interval_costs_some_of_its_level() -> None:
+    """What docs/methods.md says: three seeds at first, ten at most, 0.75 deviations asked for."""
+    rng, trials, inside = np.random.default_rng(7), 4000, 0
+    for gaps in rng.normal(0, 1, (trials, 10)).tolist():
+        for n in range(3, 11):
+            found = interval(gaps[:n])
+            assert found is not None
+            assert found.half_width is not None
+            if found.half_width <= 0.75:
+                break
+        inside += abs(found.mean) <= found.half_width
+    assert inside / trials == pytest.approx(0.91, abs=0.012)
