@@ -35,14 +35,16 @@ def cost_figure(sweep: Sweep) -> list[Drawn]:
     title = "What the same global steps cost, and the loss they end at"
     with style.paper():
         note = "means over seeds; faint points: seeds" if len(sweep.seeds) > 1 else ""
-        figure = style.new_figure(7.6, 4.6, note or rates.how_sure(sweep))
+        cut = rates.cut_lines(sweep)
+        figure = style.new_figure(7.6, 4.6, note or rates.how_sure(sweep), cut)
         axes = figure.subplots()
         for line in lines[: rates.MOST]:
             _line(axes, line, look[line.name], str(sweep.along))
-        for entries in _healthy(sweep):
+        for k, entries in enumerate(_healthy(sweep)):
             x, y = (sum(map(read, (e.summary for e in entries))) / len(entries)
                     for read in (bill, LOSS))  # fmt: skip
-            axes.plot(x, y, "*", color=style.INK, markersize=12, zorder=5)
+            axes.plot(x, y, "*", color=style.INK, markersize=12, zorder=5,
+                      label="no failure" if k == 0 else None)  # fmt: skip
         axes.set_xlabel("simulated dollars")
         axes.set_ylabel("final validation loss, nats per token")
         axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))

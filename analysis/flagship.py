@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -22,6 +22,8 @@ SIZE = (9.6, 5.4)
 """Inches: the shape of a slide."""
 ALIKE_NATS = 0.005
 """Depth values that differ by less are drawn as one line."""
+ALIKE_ROUNDS = 1.01
+"""Rounds of arms that differ by less are told as one."""
 ROUND_RATES = tuple(digit * 10.0**power for power in range(-5, 4) for digit in (1, 3))
 BARS = "bars: losses per worker-hour seen in real pools; dark came alone, light all, bulk included"
 NOISE_COLOUR, REGIME_COLOUR = "#d9d9d9", "#8a6d3b"
@@ -36,6 +38,10 @@ class Clock:
     round_s: float
     """Simulated seconds of a round without failures."""
     is_inner: bool
+    arm: str | None = None
+    """Whose round it is, where arms differ in it."""
+    all_s: tuple[float, float] = (0.0, 0.0)
+    """Then the shortest and the longest of all arms."""
 
     def per_hour(self, probability: float) -> float:
         """Losses per hour of a slot that can be lost: p / slots / hours of a round."""
@@ -45,6 +51,7 @@ class Clock:
 def clock_of(study: Study, sweep: Sweep) -> Clock | None:
     """Of the first arm with a failure rate and a finished no-failure run; None in other regimes."""
     runs = {run.path: run for run in study.runs}
+    clocks: dict[str | None, Clock] = {}
     for cell in sweep.cells:
         if cell.control is None and cell.entry is not None and cell.healthy is not None:
             law = runs[cell.entry.path].scenario.get("outages") or {}
@@ -52,8 +59,12 @@ def clock_of(study: Study, sweep: Sweep) -> Clock | None:
             if law.get("kind") == "per_global_step" and slots:
                 healthy = cell.healthy.summary
                 round_s = healthy["wall_s"] / healthy["global_steps"]
-                return Clock(slots, round_s, law.get("stages") == "inner")
-    return None
+                clocks.setdefault(cell.arm, Clock(slots, round_s, law.get("stages") == "inner"))
+    if not clocks:
+        return None
+    (arm, first), *_ = clocks.items()
+    all_s = min(c.round_s for c in clocks.values()), max(c.round_s for c in clocks.values())
+    return first if all_s[1] < ALIKE_ROUNDS * all_s[0] else replace(first, arm=arm, all_s=all_s)
 
 
 def _exposed(stages: object, run: Run) -> int:
@@ -184,10 +195,13 @@ def _regimes(strip: Axes, axis: Axis, clock: Clock) -> None:
 
 
 def round_words(clock: Clock) -> str:
-    """Seconds of a round as people say them."""
-    if clock.round_s < 120:
-        return f"{numbers.significant(clock.round_s)} s"
-    return f"{numbers.significant(clock.round_s / 60)} min"
+    """Seconds of a round as people say them, and whose they are if that makes a difference."""
+    unit_s, unit = (1, "s") if clock.round_s < 120 else (60, "min")
+    own = f"{numbers.significant(clock.round_s / unit_s)} {unit}"
+    if clock.arm is None:
+        return own
+    low, high = (numbers.significant(seconds / unit_s) for seconds in clock.all_s)
+    return f"{own} ({style.short(clock.arm)}; all arms {low} to {high} {unit})"
 
 
 def _title(sweep: Sweep, axis: Axis) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 
 from analysis import numbers, rates, style
+from analysis.point_table import side
 from analysis.rates import Axis
 from analysis.style import Drawn
 from analysis.sweep import Point, Sweep, short, value_of
@@ -30,24 +29,27 @@ def heat_figure(sweep: Sweep) -> list[Drawn]:
     rows = sorted(set(sweep.parameters[down]))
     caption = (
         f"Mean gap to the own no-failure run (measured) over {across.key} and {down}; below it the "
-        "half width of its 95 % interval. Grey numbers: zero lies within. Empty: not finished."
+        "half width of its 95 % interval. Grey numbers: zero lies within, or repeats without "
+        "failures differ by as much. Empty: not finished."
     )
-    sure = "±: half width of the 95 % interval over seeds; grey: zero lies within"
+    sure = "±: half width of the 95 % interval over seeds; grey: cannot be told from no failure"
     note = sure if len(sweep.seeds) > 1 else rates.how_sure(sweep)
-    title = "Where the gap grows"
+    names = [short(key, sweep.parameters) for key in (across.key, down)]
+    title = f"Gap over {names[0]} and {names[1]}"
     with style.paper():
         count = len(arms[:ARMS])
         width = 1.6 + count * max(2.2, 0.75 * len(across.values))
-        figure = style.new_figure(width, 1.9 + 0.62 * len(rows), note)
+        cut = style.left_out(len(arms), ARMS, "arm")
+        figure = style.new_figure(width, 1.9 + 0.62 * len(rows), note, cut)
         grid = figure.subplots(1, count, squeeze=False, sharey=True)[0]
         for axes, arm in zip(grid, arms, strict=False):
-            _map(axes, [p for p in sweep.points if p.arm == arm], across, down, rows, _most(sweep))
+            _map(axes, sweep, arm, across, down, rows)
             axes.set_title(style.short(arm or "", 24), fontsize=10)
-            names = [value_of(across.key, value) for value in across.values]
-            axes.set_xticks(range(len(names)), names)
-            axes.set_xlabel(short(across.key, sweep.parameters))
+            values = [value_of(across.key, value) for value in across.values]
+            axes.set_xticks(range(len(values)), values)
+            axes.set_xlabel(names[0])
         grid[0].set_yticks(range(len(rows)), [value_of(down, value) for value in rows])
-        grid[0].set_ylabel(short(down, sweep.parameters))
+        grid[0].set_ylabel(names[1])
         style.heading(figure, title)
         return [style.render(figure, "gap_map", caption, f"{caption} {title}.")]
 
@@ -58,18 +60,19 @@ def _most(sweep: Sweep) -> float:
 
 
 def _map(
-    axes: Axes, points: Sequence[Point], across: Axis, down: str, rows: list[float], most: float
+    axes: Axes, sweep: Sweep, arm: str | None, across: Axis, down: str, rows: list[float]
 ) -> None:
-    means = np.full((len(rows), len(across.values)), np.nan)
-    for point in points:
+    means, most = np.full((len(rows), len(across.values)), np.nan), _most(sweep)
+    for point in sweep.points:
         told = point.interval()
-        if told is None:
+        if point.arm != arm or told is None:
             continue
         row = rows.index(point.parameters[down])
         column = across.values.index(point.parameters[across.key])
         means[row, column] = told.mean
         is_dark = abs(told.mean) > 0.55 * most
-        colour = "white" if is_dark else style.FAINT if told.side == "level" else style.INK
+        is_level = side(told, sweep.noise(arm)) == "level"
+        colour = "white" if is_dark else style.FAINT if is_level else style.INK
         half = "" if told.half_width is None else f"\n± {told.half_width:.3f}"
         axes.text(column, row, f"{numbers.mean_gap(told.mean)}{half}", ha="center", va="center",
                   fontsize=8.5, color=colour)  # fmt: skip
@@ -82,7 +85,8 @@ def _map(
 
 def points_figure(sweep: Sweep) -> list[Drawn]:
     """A row for each point: its gap with interval and seeds. Where no number was swept."""
-    points = [p for p in sweep.points if p.values()][:POINTS]
+    known = [p for p in sweep.points if p.values()]
+    points = known[:POINTS]
     if sweep.along is not None or not points:
         return []
     looks = {arm: style.look_of(arm or "", k) for k, arm in enumerate(sweep.arms or (None,))}
@@ -90,7 +94,9 @@ def points_figure(sweep: Sweep) -> list[Drawn]:
     told = {sweep.name(p.arm, p.parameters): t.mean for p in points if (t := p.interval())}
     title = f"Gap: {style.told(told, numbers.mean_gap, ' nats')}"
     with style.paper():
-        figure = style.new_figure(8.6, 1.7 + 0.36 * len(points), *rates.footnotes(sweep))
+        cut = style.left_out(len(known), POINTS, "point")
+        sure = rates.how_sure(sweep, "bars")
+        figure = style.new_figure(8.6, 1.7 + 0.36 * len(points), sure, cut)
         axes = figure.subplots()
         for row, point in enumerate(points):
             _row(axes, row, point, looks[point.arm].colour)

@@ -18,7 +18,7 @@ from analysis.stats import LEVEL
 from analysis.style import Drawn, Line
 from analysis.sweep import PROBABILITY, Read, Series, Sweep, value_of
 
-BAND = f"bands: {100 * LEVEL:.0f} % intervals over seeds (Student's t, paired)"
+SURE = f"{100 * LEVEL:.0f} % intervals over seeds (Student's t, paired)"
 MOST, STAGES = 6, 4
 """No more lines in a figure, nor stages with a panel, than these."""
 APART_POINTS = 3.5
@@ -127,17 +127,20 @@ def span(values: Sequence[float], show: Callable[[float], str]) -> str:
     return low if low == high else f"{low.removesuffix(' %')} to {high}"
 
 
-def how_sure(sweep: Sweep) -> str:
+def how_sure(sweep: Sweep, drawn: str = "bands") -> str:
     """What the bands of a figure are; without repeats there are none."""
-    return BAND if len(sweep.seeds) > 1 else "one seed, not evidence"
+    return f"{drawn}: {SURE}" if len(sweep.seeds) > 1 else "one seed, not evidence"
 
 
 def footnotes(sweep: Sweep) -> tuple[str, ...]:
     """What stands small under a figure along the swept parameter."""
-    left = len(sweep.series()) - MOST
-    cut = f"; {left} more lines are not drawn, see points.csv" if left > 0 else ""
     seeds = "; faint points: seeds" if len(sweep.seeds) > 1 else ""
-    return (f"{how_sure(sweep)}{seeds}{cut}",)
+    return (f"{how_sure(sweep)}{seeds}", cut_lines(sweep))
+
+
+def cut_lines(sweep: Sweep) -> str:
+    """What a figure says of the lines that it has no room for."""
+    return style.left_out(len(sweep.series()), MOST, "line")
 
 
 # --- figures --------------------------------------------------------------------------------
@@ -173,16 +176,18 @@ def inner_stages(sweep: Sweep) -> list[str]:
 
 def lean_figure(sweep: Sweep) -> list[Drawn]:
     """How much the loss rises when an inner stage is skipped at evaluation; a panel a stage."""
+    stages = inner_stages(sweep)
     panels = [
         Panel(f"inner stage {stage} skipped", "rise of the loss, nats", lean_of(stage), True)
-        for stage in inner_stages(sweep)[:STAGES]
+        for stage in stages[:STAGES]
     ]
     caption = (
         "Rise of the validation loss (measured) when one inner stage of the final model is skipped "
         "everywhere at evaluation: how much the network still leans on it."
     )
     title = "How much the network leans on its inner stages"
-    return _figure(sweep, panels, "lean_vs_rate", title, caption)
+    cut = style.left_out(len(stages), STAGES, "stage")
+    return _figure(sweep, panels, "lean_vs_rate", title, caption, cut)
 
 
 def clock_figure(sweep: Sweep) -> list[Drawn]:
@@ -203,14 +208,14 @@ def clock_figure(sweep: Sweep) -> list[Drawn]:
 
 
 def _figure(
-    sweep: Sweep, panels: Sequence[Panel], stem: str, title: str, caption: str
+    sweep: Sweep, panels: Sequence[Panel], stem: str, title: str, caption: str, cut: str = ""
 ) -> list[Drawn]:
     """Panels side by side along the swept parameter, lines as everywhere."""
     axis = axis_of(sweep)
-    if axis is None or not panels:
+    if axis is None or not panels or not any(point.done for point in sweep.points):
         return []
     with style.paper():
-        figure = style.new_figure(max(5.2, 3.5 * len(panels)), 4.2, *footnotes(sweep))
+        figure = style.new_figure(max(5.2, 3.5 * len(panels)), 4.2, *footnotes(sweep), cut)
         grid = figure.subplots(1, len(panels), squeeze=False)[0]
         for axes, panel in zip(grid, panels, strict=True):
             draw_lines(axes, sweep, axis.key, panel.read)

@@ -60,6 +60,8 @@ class Column:
     healthy: tuple[pd.DataFrame, ...]
     points: dict[str, tuple[pd.DataFrame, ...]]
     """By name; `gap` is the loss minus that of the no-failure run of the same seed."""
+    of: int
+    """How many points there are; of many, some are left out."""
 
 
 def columns_of(study: Study, sweep: Sweep) -> list[Column]:
@@ -68,13 +70,14 @@ def columns_of(study: Study, sweep: Sweep) -> list[Column]:
     found = []
     for arm in sweep.arms or (None,):
         points = [(p, f) for p in sweep.points if p.arm == arm and (f := _frames(p, seen))]
-        if len(points) > POINTS:
-            points = [points[round(k * (len(points) - 1) / (POINTS - 1))] for k in range(POINTS)]
+        count = len(points)
+        if count > POINTS:
+            points = [points[round(k * (count - 1) / (POINTS - 1))] for k in range(POINTS)]
         named = {sweep.name(None, p.parameters) if p.parameters else "with failures": frames
                  for p, frames in points}  # fmt: skip
         paths = {c.healthy.path for p, _ in points for c in p.done if c.healthy is not None}
         if named:
-            found.append(Column(arm, tuple(seen[path] for path in sorted(paths)), named))
+            found.append(Column(arm, tuple(seen[path] for path in sorted(paths)), named, count))
     return found
 
 
@@ -124,12 +127,13 @@ def _columns(
     has_gap: bool,
 ) -> Drawn:
     drawn = columns[:ARMS]
-    left = f"{len(columns) - ARMS} more arms are not drawn" if len(columns) > ARMS else ""
+    left = style.left_out(len(columns), ARMS, "arm")
+    cut = style.left_out(max(column.of for column in drawn), POINTS, "point")
     colours = _colours(drawn)
     rows = 2 if has_gap else 1
     with style.paper():
         width = max(5.6, 1.9 + 2.5 * len(drawn))
-        figure = style.new_figure(width, 2.2 + 1.9 * rows, rates.how_sure(sweep), left)
+        figure = style.new_figure(width, 2.2 + 1.9 * rows, rates.how_sure(sweep), left, cut)
         grid = figure.subplots(rows, len(drawn), squeeze=False, sharex=True, sharey="row",
                                height_ratios=(1.3, 1)[:rows])  # fmt: skip
         for k, column in enumerate(drawn):

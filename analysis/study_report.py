@@ -46,7 +46,9 @@ def sections(study: Study, sweep: Sweep) -> list[Section]:
     """The figures of the page; the first section stands above the tables."""
     gaps = (*flagship(study, sweep), *points_figure(sweep), *heat_figure(sweep))
     timelines = [timeline_figure(study, run, stem) for run, stem in _timelines(study, sweep)]
-    note = f"Of seed {sweep.seeds[0]}, at the last values of the parameters." if timelines else ""
+    arms = {point.arm for point in sweep.points if point.done}
+    cut = style.left_out(len(arms), TIMELINES, "arm")
+    note = f"Of each arm a run of the last point that has any. {cut + '.' if cut else ''}".strip()
     return [
         Section("", gaps, False),
         Section("Over training", (*training_figures(study, sweep),), False),

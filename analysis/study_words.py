@@ -82,11 +82,12 @@ def _gaps(study: Study, sweep: Sweep) -> list[Sentence]:
     lines = [line for line in sweep.series() if any(p.values() for p in line.points)]
     if not lines:  # nothing orders the points: each is told by itself
         told = [f"{sweep.name(p.arm, p.parameters)} {_verdict(sweep, p)}"
-                for p in sweep.points[:LINES] if p.values()]  # fmt: skip
-        return [Sentence(f"{_law(study, sweep)}: {'; '.join(told)}.", MEASURED)]
+                for p in sweep.points if p.values()]  # fmt: skip
+        first = Sentence(f"{_law(study, sweep)}: {'; '.join(told[:LINES])}.", MEASURED)
+        return [first, _in_the_table(len(told) - LINES, "point")]
     found = [Sentence(_line(sweep, line), MEASURED) for line in lines[:LINES]]
     first = Sentence(f"{_law(study, sweep)}: {found[0].text}", MEASURED)
-    return [first, *found[1:]]
+    return [first, *found[1:], _in_the_table(len(lines) - LINES, "line")]
 
 
 def _verdict(sweep: Sweep, point: Point) -> str:
@@ -130,6 +131,12 @@ def _values(told: Sequence[tuple[str, Interval]]) -> str:
     return listed([f"{value} ({interval(found)})" for value, found in told])
 
 
+def _in_the_table(left: int, one: str, many: str = "") -> Sentence:
+    """What is not told in words, if anything."""
+    what = one if left == 1 else many or f"{one}s"
+    return Sentence(f"{left} more {what}: see the table." if left > 0 else "")
+
+
 # --- differences ----------------------------------------------------------------------------
 
 
@@ -138,7 +145,8 @@ def _rankings(sweep: Sweep) -> list[Sentence]:
     pairs: dict[tuple[str | None, str | None], list[Difference]] = {}
     for one in differences(sweep):
         pairs.setdefault((one.first.arm, one.second.arm), []).append(one)
-    return [_ranking(sweep, told) for told in list(pairs.values())[:PAIRS]]
+    found = [_ranking(sweep, told) for told in list(pairs.values())[:PAIRS]]
+    return [*found, _in_the_table(len(pairs) - PAIRS, "pair of arms", "pairs of arms")]
 
 
 def _ranking(sweep: Sweep, told: Sequence[Difference]) -> Sentence:

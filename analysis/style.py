@@ -189,8 +189,16 @@ def told(of: Mapping[str, float], show: Callable[[float], str], unit: str = "") 
     return f"{show(of[low])} ({short(low)}) to {show(of[high])} ({short(high)}){unit}"
 
 
+def left_out(count: int, most: int, what: str) -> str:
+    """What must be said where only the first ones are drawn; nothing where all are."""
+    left = count - most
+    verb = f"{what} is" if left == 1 else f"{what}s are"
+    return f"{left} more {verb} not drawn" if left > 0 else ""
+
+
 def new_figure(width: float, height: float, *notes: str, below: float = 0.0) -> Figure:
-    """An empty figure, inches, with what must be said of the numbers small at its foot.
+    """An empty figure, inches, with what must be said of the numbers small at its foot, a line
+    each.
 
     Args:
         below: inches between the foot and the axes that the layout leaves alone.

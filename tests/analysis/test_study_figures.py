@@ -109,6 +109,50 @@ def test_every_figure_in_every_situation(
     assert words(study, sweep)
 
 
+def test_without_a_finished_arm_there_is_no_empty_figure(tmp_path: Path) -> None:
+    missing = [f"skip, probability={rate}, seed {seed}" for rate in (0.05, 0.4) for seed in (0, 1)]
+    arms = {"skip": ("skip", SKIP)}
+    made = FakeStudy(arms, (0.05, 0.4), seeds=(0, 1), global_steps=5, missing=missing)
+    assert draw(*loaded(made, tmp_path)) == {}
+
+
+def test_what_a_figure_leaves_out_is_told(tmp_path: Path) -> None:
+    many = {f"arm{k}": ("skip", SKIP) for k in range(8)}
+    short = {"global_steps": 5, "seeds": (0,), "controls": ()}
+    figures = draw(*loaded(FakeStudy(many, rates=(0.0, 0.05), **short), tmp_path / "a"))
+    for stem in ("loss_vs_failure_rate", "lean_vs_rate", "clock_vs_rate", "loss_vs_cost"):
+        assert "2 more lines are not drawn" in texts(figures[stem]), stem
+    assert "4 more arms are not drawn" in texts(figures["training"])
+    five = dict(list(many.items())[:5])
+    made = FakeStudy(five, rates=(0.05, 0.4), lengths=(2, 6, 9, 12), **short)
+    study, sweep = loaded(made, tmp_path / "b")
+    figures = draw(study, sweep)
+    assert "1 more arm is not drawn" in texts(figures["gap_map"])
+    cut = "1 more arm is not drawn 2 more points are not drawn"
+    assert cut in texts(figures["training"])
+    told = words(study, sweep)
+    assert "14 more lines: see the table." in "".join(told)
+    assert "7 more pairs of arms: see the table." in "".join(told)
+
+
+def test_a_number_that_repeats_differ_by_as_well_is_grey(tmp_path: Path) -> None:
+    """Its interval may leave zero out by luck; words, table and map go by one rule."""
+    made = FakeStudy(rates=(0.05, 0.15), lengths=(2, 6), global_steps=5)
+    _, sweep = loaded(made, tmp_path)
+    colours: dict[str, Any] = {}
+
+    def render(figure: Figure, stem: str, caption: str, alt: str) -> Drawn:
+        colours.update((text.get_text(), text.get_color()) for text in figure.findobj(Text))
+        return Drawn(stem, b"", b"", caption, alt)
+
+    noise = mock.patch.object(Sweep, "noise", return_value=9.0)
+    with noise, mock.patch.object(style, "render", render):
+        grids.heat_figure(sweep)
+    gaps = [colour for text, colour in colours.items() if "±" in text and "half" not in text]
+    assert len(gaps) == 8
+    assert set(gaps) <= {style.FAINT, "white"}
+
+
 def test_the_flagship_carries_its_controls(full: Loaded) -> None:
     study, sweep = full
     found = flagship.flagship(study, sweep)[0]
@@ -131,6 +175,21 @@ def test_the_flagship_carries_its_controls(full: Loaded) -> None:
 def test_repeats_stand_at_no_failures_where_that_was_not_swept(tmp_path: Path) -> None:
     study, sweep = loaded(FakeStudy(rates=(0.05, 0.4), global_steps=5), tmp_path)
     assert " 0 % 5 %" in texts(flagship.flagship(study, sweep)[0])
+
+
+def test_the_axis_says_whose_rounds_it_is_by_where_arms_differ(tmp_path: Path) -> None:
+    """A codec makes rounds shorter: one rate of losses is then another chance a round."""
+    arms = {"skip": ("skip", SKIP), "shared": ("skip", SKIP)}
+    made = FakeStudy(arms, offsets={"shared": 0.3}, rates=(0.05, 0.4), global_steps=5)
+    study, sweep = loaded(made, tmp_path)
+    for cell in sweep.cells:
+        if cell.label.startswith("no_failure:shared") and cell.entry is not None:
+            cell.entry.summary["wall_s"] *= 0.8  # type: ignore[index]
+    told = texts(flagship.flagship(study, sweep)[0])
+    assert "at 2.58 min (skip; all arms 2.07 to 2.58 min) a round (simulated)" in told
+    clock = clock_of(study, sweep)
+    assert clock is not None
+    assert clock.per_hour(0.4) == pytest.approx(0.4 / 2 / (clock.all_s[1] / 3600))
 
 
 @pytest.mark.parametrize(("round_s", "hours"), [(60.0, 3.33), (1200.0, 66.7)])
