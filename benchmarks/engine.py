@@ -4,13 +4,15 @@
 
 `quiet`: nothing breaks. `noisy`: the regime `ordinary-spot`, with global steps of one minute or of
 ten: what a noisy round costs goes with the losses in it. Rounds and events (losses and returns) a
-second of processor time, one process; every round is read, nothing is written.
+second of processor time, one process; every round is read, nothing is written. Last the memory that
+Python objects take at most, in a short run and in one ten times as long: they should be equal.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+import tracemalloc
 from dataclasses import dataclass
 
 from scenarios.derive import job_config
@@ -20,6 +22,7 @@ from sim.job import Job
 STAGES = 4
 QUIET_GOAL_PER_S = 50_000
 NOISY_GOAL_S = 10.0
+MEMORY_ROUNDS = 300, 3_000
 
 
 @dataclass(frozen=True)
@@ -69,11 +72,23 @@ def play(workers: int, minutes: int, rounds: int) -> Timed:
     config = job_config(scenario(workers, minutes, rounds))
     begun_s = time.process_time()
     job = Job(config)
-    played = sum(1 for _ in job.global_steps())
+    played = ended = 0
+    for step in job.global_steps():
+        played, ended = played + 1, ended + len(step.spells)
     seconds = time.process_time() - begun_s
-    spells = job.spells()
-    events = len(spells) + sum(spell.back_s == spell.back_s for spell in spells)
+    events = 2 * ended + len(job.rest()[1])
     return Timed(workers, minutes, played, events, seconds)
+
+
+def peak_bytes(workers: int, minutes: int, rounds: int) -> int:
+    """What Python objects take at most while a scenario is played."""
+    config = job_config(scenario(workers, minutes, rounds))
+    tracemalloc.start()
+    for _ in Job(config).global_steps():
+        pass
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
 
 
 def main() -> None:
@@ -94,6 +109,8 @@ def main() -> None:
         noisy_s = timed.seconds * 1000 / timed.rounds
         goal = f"goal 10,000 workers x 1,000 rounds of {minutes} min in ordinary-spot"
         print(f"{goal} within {NOISY_GOAL_S:.0f} s: {noisy_s:.1f} s")
+    peaks = [f"{peak_bytes(32, 1, rounds) / 1e6:.2f} MB in {rounds:,}" for rounds in MEMORY_ROUNDS]
+    print(f"memory, 32 workers, rounds of 1 min: {', '.join(peaks)}")
 
 
 if __name__ == "__main__":

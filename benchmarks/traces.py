@@ -20,9 +20,9 @@ from pathlib import Path
 from scenarios.derive import job_config
 from scenarios.schema import Scenario
 from scenarios.traces import read_trace
-from sim.job import Job
 from sim.news import StalledError
 from sim.traces.trace import Facts, Trace, TraceError, facts, of_spells
+from sim.watched import WatchedJob
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 IN_HOURS = "p2-xlarge-2020-11-20-to"
@@ -62,7 +62,7 @@ def replayed(file: Path, unit: str, trace: Trace) -> Facts:
             "train": None,
         }
     )
-    job = Job(job_config(scenario))
+    job = WatchedJob(job_config(scenario))
     with suppress(StalledError):  # nobody is there at its end, and nobody comes
         for _ in takewhile(lambda step: step.end_s <= trace.end_s, job.global_steps()):
             pass

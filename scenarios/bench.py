@@ -16,8 +16,8 @@ from scenarios.derive import job_config
 from scenarios.load import load
 from scenarios.schema import Scenario
 from sim.config import HOUR_S
-from sim.job import Job
 from sim.records import GlobalStep, Spell
+from sim.watched import WatchedJob
 
 FOLDER = Path(__file__).parent / "validation"
 SIGMAS = 3.5
@@ -51,7 +51,7 @@ class Played:
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        self.job = Job(job_config(scenario))
+        self.job = WatchedJob(job_config(scenario))
         self.steps: list[GlobalStep] = list(self.job.global_steps())
         self.wall_s = self.steps[-1].end_s
         self.hours = self.wall_s / HOUR_S

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scenarios import record, tables
 from scenarios.derive import job_config
 from scenarios.directives import directive
 from scenarios.record import Expected, LiveRecord, Row, check_coupling, row_of
 from scenarios.session import Run, Session, session
+from scenarios.summary import Totals
+from scenarios.tables import tables
 from scenarios.until import global_steps
 from sim.job import Job
+from sim.records import GlobalStep
 
 OnRow = Callable[[Row], None]
+Keep = Callable[[GlobalStep, Row, bool], None]
+"""Told of every global step, its row, and whether it was not known before."""
 Tell = Callable[[str], None]
 
 
-def couple(job: Job, training: Session, live: LiveRecord, on_row: OnRow) -> bool:
+def couple(job: Job, training: Session, keep: Keep, on_row: OnRow) -> bool:
     """The whole coupling: every global step is trained, or known to be, checked and recorded.
 
     Returns whether a loss has ended it, which nobody could know beforehand.
@@ -30,7 +34,7 @@ def couple(job: Job, training: Session, live: LiveRecord, on_row: OnRow) -> bool
         result, seen = (done.result, done.seen) if done is not None else (None, None)
         check_coupling(g, result, expected)
         row = row_of(g, result, seen, expected)
-        live.add(row, is_new=not is_known)
+        keep(g, row, not is_known)
         training.commit(g.index, done)  # last: a disk that a checkpoint fills leaves the row
         if not is_known:
             on_row(row)
@@ -68,15 +72,20 @@ def execute(
     ):
         run.folder.write_scenario(run.scenario)
         job = Job(job_config(run.scenario))
-        with LiveRecord(run.folder.metrics) as live:
-            is_enough = couple(job, training, live, on_row)
-        if not is_enough:
-            training.finish()
-        training.write_environment()
-        tables.write_steps(run.folder.steps, live.rows)
-        tables.write_slots(run.folder.path / "slots.parquet", job)
-        tables.write_outages(run.folder.path / "outages.parquet", job)
-    return record.summary_of(run.scenario, live.rows, job) | {
+        totals = Totals(run.scenario, job)
+        with tables(run.folder, job) as files:
+            with LiveRecord(run.folder.metrics) as live:
+
+                def keep(g: GlobalStep, row: Row, is_new: bool) -> None:
+                    live.add(row, is_new)
+                    files.add(row, g)
+                    totals.add(row, g.spells)
+
+                is_enough = couple(job, training, keep, on_row)
+            if not is_enough:
+                training.finish()
+            training.write_environment()
+    return totals.summary() | {
         "cell": run.cell,
         "anchor_sha256": training.facts.get("anchor_sha256"),
     }

@@ -14,13 +14,14 @@ from scenarios.load import Loaded
 from scenarios.memory import too_large
 from scenarios.plan import Plan, plan
 from scenarios.processes import run_groups
-from scenarios.record import compare, read_rows
+from scenarios.record import read_rows
 from scenarios.schema import SeedsUntil, Stop
 from scenarios.seeds import wanted
 from scenarios.session import Run
 from scenarios.shard import Shard
 from scenarios.speed import remember_speed
 from scenarios.store import AGAIN, Busy, RunFolder, StoreError
+from scenarios.summary import compare
 
 if TYPE_CHECKING:
     from scenarios.show import Show
@@ -160,8 +161,9 @@ def _finish(planned: Plan, ended: dict[RunFolder, dict[str, Any]]) -> None:
         baseline = planned.baseline_of(run)
         if folder != baseline and not baseline.is_done:
             continue
-        healthy = read_rows(baseline.metrics)
-        summary = compare(ended[folder], healthy) | {"label": _label(planned, run)}
+        summary = compare(ended[folder], read_rows(baseline.metrics)) | {
+            "label": _label(planned, run)
+        }
         is_due = summary["val_loss"] is not None and run.scenario.stop == Stop()
         if is_due and summary["val_loss_no_failure"] is None:
             raise StoreError(f"{baseline.metrics}: the no-failure run's record is damaged; {AGAIN}")

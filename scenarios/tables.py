@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import astuple
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,8 +12,11 @@ import pyarrow.parquet as pq
 
 from analysis.files import aside
 from scenarios.record import Row
+from scenarios.sorter import Sorter
+from scenarios.store import RunFolder
 from sim.job import Job
-from sim.records import CLASSES
+from sim.records import CLASSES, GlobalStep, Spell
+from sim.records import Row as SlotRow
 
 _NUMBERS = {
     "global_step": pa.int64(),
@@ -69,33 +73,70 @@ OUTAGES = pa.schema(
 )
 """Columns of outages.parquet, one spell a row; back_s is null if it lasted to the end."""
 
-
-def write_steps(path: Path, rows: Sequence[Row]) -> None:
-    _write(pa.Table.from_pylist(list(rows), schema=STEPS), path)
-
-
-def write_slots(path: Path, job: Job) -> None:
-    columns = zip(*job.timeline.all_rows(), strict=True)
-    _write(pa.table(list(map(list, columns)), schema=SLOTS), path)
+GROUP_ROWS = 65_536
+"""Rows of a timeline or of outages that are written, and so held, together."""
+GROUP_SLOTS = 32_768
+"""Rounds are written together until they have so many slots: masks are the largest part of them."""
 
 
-def write_outages(path: Path, job: Job) -> None:
-    """The run as a trace; how many workers for how long stands beside the columns."""
-    rows = [
-        {
-            "worker": s.worker,
-            "zone": s.zone,
-            "gone_s": s.gone_s,
-            "back_s": None if math.isnan(s.back_s) else s.back_s,
-            "cause": s.cause,
-        }
-        for s in job.spells()
-    ]
-    about = {"workers": str(len(job.roster.hired)), "end_s": repr(job.start_s)}
-    _write(pa.Table.from_pylist(rows, schema=OUTAGES.with_metadata(about)), path)
+class Tables:
+    """Takes the rounds of a run as they come; steps.parquet grows with them.
+
+    The timeline and the outages wait until the end, since their files go by slot and by start.
+    """
+
+    def __init__(
+        self, steps: pq.ParquetWriter, timeline: Sorter, outages: Sorter, group: int
+    ) -> None:
+        self._steps, self._timeline, self._outages = steps, timeline, outages
+        self._group = group  # rounds
+        self._rows: list[Row] = []
+
+    def add(self, row: Row, step: GlobalStep) -> None:
+        """A round, and what has ended in it."""
+        self._rows.append(row)
+        if len(self._rows) == self._group:
+            self.write_steps()
+        self.tell(step.rows, step.spells)
+
+    def write_steps(self) -> None:
+        """Write the rounds that have not been written."""
+        if self._rows:
+            self._steps.write_table(pa.Table.from_pylist(self._rows, schema=STEPS))
+            self._rows.clear()
+
+    def tell(self, rows: Sequence[SlotRow], spells: Sequence[Spell]) -> None:
+        """Of the timeline, and outages."""
+        if rows:
+            self._timeline.add(rows)
+        if spells:
+            self._outages.add(map(astuple, spells))
 
 
-def _write(table: pa.Table, path: Path) -> None:
-    """Whole or not at all: another command may have finished the very same run and report on it."""
-    with aside(path) as place:
-        pq.write_table(table, place)
+@contextmanager
+def tables(folder: RunFolder, job: Job) -> Iterator[Tables]:
+    """The Parquet files of a run folder: written while the job goes on, there when it has ended.
+
+    Each is there whole or not at all: another command may have finished the very same run and
+    report on it.
+    """
+    timeline = Sorter(SLOTS.names, by=["replica", "stage", "start_s"])
+    outages = Sorter(OUTAGES.names, by=["gone_s", "worker"])
+    with closing(timeline), closing(outages), aside(folder.steps) as place:
+        with pq.ParquetWriter(place, STEPS) as steps:
+            group = max(1, GROUP_SLOTS // (job.R * job.S))
+            found = Tables(steps, timeline, outages, group)
+            yield found
+            found.write_steps()
+        found.tell(*job.rest())
+        _write_sorted(folder.path / "slots.parquet", SLOTS, timeline)
+        about = {"workers": str(len(job.roster.hired)), "end_s": repr(job.start_s)}
+        schema = OUTAGES.with_metadata(about)  # the run as a trace
+        _write_sorted(folder.path / "outages.parquet", schema, outages)
+
+
+def _write_sorted(path: Path, schema: pa.Schema, rows: Sorter) -> None:
+    with aside(path) as place, pq.ParquetWriter(place, schema) as writer:
+        for batch in rows.batches(GROUP_ROWS):
+            columns = zip(*batch, strict=True) if batch else ([] for _ in schema)
+            writer.write_table(pa.table(list(map(list, columns)), schema=schema))

@@ -14,9 +14,9 @@ from scenarios.cells import SINGLE
 from scenarios.derive import job_config
 from sim import theory
 from sim.config import GB, HOUR_S, PerGlobalStep
-from sim.job import Job
 from sim.network import BITS
 from sim.strikes import expected_degraded_share
+from sim.watched import WatchedJob
 
 RENEWAL = "3.5 sigma of the renewal process"
 
@@ -126,7 +126,7 @@ def row_08(bench: Bench) -> Iterator[Check]:
         scenario = bench.scenario("first", arm)
         first_h = []
         for seed in range(seeds):
-            job = Job(job_config(scenario.model_copy(update={"seed": seed})))
+            job = WatchedJob(job_config(scenario.model_copy(update={"seed": seed})))
             rounds = job.global_steps()
             while not job.spells():
                 next(rounds)
@@ -175,7 +175,7 @@ def row_23(bench: Bench) -> Iterator[Check]:
         nbytes.update(step.nbytes)
     hop_bytes = 2 * sizes.hop_bytes * crossed + nbytes["lost_boundary"]
     store_bytes = nbytes["sync"] + nbytes["lost_sync"] + nbytes["snapshot"]
-    for _, stage, _, state, _, _ in run.job.timeline.all_rows():
+    for _, stage, _, state, _, _ in run.job.timeline():
         store_bytes += sizes.weights_bytes[stage] if state == "restore" else 0
     egress = (hop_bytes * network.stages.usd_per_gb + store_bytes * network.store.usd_per_gb) / GB
     usd = sum(step.usd["egress"] for step in run.steps)

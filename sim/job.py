@@ -28,7 +28,7 @@ from sim.pipeline import StepTimes
 from sim.places import NEVER_S, Place, Worker
 from sim.policies import Action
 from sim.provider import provider
-from sim.records import Event, GlobalStep, Sizes, Spell
+from sim.records import Event, GlobalStep, Row, Sizes, Spell
 from sim.recovery import Recovery
 from sim.replicas import Replicas
 from sim.rolled_back import RolledBack
@@ -59,7 +59,10 @@ class JobConfig:
 
 
 class Job:
-    """One simulated run. Iterate `global_steps()` once, then read spells and timeline."""
+    """One simulated run. Iterate `global_steps()` once; `rest()` is what they do not tell.
+
+    What a round hands out is not kept, so a long run needs no more memory than a short one.
+    """
 
     def __init__(self, config: JobConfig) -> None:
         self.config = config
@@ -81,7 +84,6 @@ class Job:
         self.roster = self._seats()
         self.healthy_s = self.terms.healthy_round_s(self.roster.kinds)
         self.ledger = Ledger(self.terms, self.roster)
-        self.timeline = self.ledger.timeline
         keys, steps = config.recovery.checkpoint, config.global_steps
         self.checkpoints: Checkpoints | None = None
         if keys is not None:
@@ -126,11 +128,16 @@ class Job:
                     self._env.step()
                 yield self._committed.popleft()
 
-    def spells(self) -> list[Spell]:
-        """Every outage up to now, by its start; who is on call has none."""
-        return sorted(
-            self.roster.spells + self.roster.open_spells(), key=lambda x: (x.gone_s, x.worker)
-        )
+    def rest(self) -> tuple[list[Row], list[Spell]]:
+        """What no round that was yielded has told.
+
+        Rows of the timeline up to the last committed round, and outages up to now, those that have
+        ended first; who is on call has none.
+        """
+        rows = [row for step in self._committed for row in step.rows]
+        spells = [spell for step in self._committed for spell in step.spells]
+        rows += self.ledger.timeline.open_rows()
+        return rows, [*spells, *self.roster.ended, *self.roster.open_spells()]
 
     def _seats(self) -> Roster:
         """Slots and workers at the start."""

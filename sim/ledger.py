@@ -28,7 +28,7 @@ LONG_ROUNDS = 2.0
 
 
 class Ledger:
-    """Books the rounds of a run, and keeps the timeline.
+    """Books the rounds of a run, and tells their timeline.
 
     Replicas that went through a round alike are booked once, and stay together until something
     happens to one. A round in which no slot changed is the one before at other instants.
@@ -108,6 +108,8 @@ class Ledger:
             crossings={hop: count for hop, count in account.crossings.items() if count},
             nbytes=nbytes,
             usd=self._bill(end_s - start_s, billed_s, egress),
+            rows=self.timeline.take_ended(),
+            spells=settled.spells,
         )
         self._last = step if is_plain else None  # what is out of the ordinary is not repeated
         return step
@@ -141,6 +143,8 @@ class Ledger:
             crossings=last.crossings,
             nbytes=last.nbytes,
             usd=self._bill(end_s - start_s, billed_s, last.usd["egress"]),
+            rows=(),
+            spells=settled.spells,
         )
 
     # --- slots ------------------------------------------------------------------------------

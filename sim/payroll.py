@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from sim.places import Worker
+from sim.records import Spell
 
 
 class Settled(NamedTuple):
-    """What workers cost in a while."""
+    """What workers cost in a while, and which of their outages ended in it."""
 
     node_s: dict[str, float]
     """Worker-seconds by pool."""
@@ -18,6 +20,7 @@ class Settled(NamedTuple):
     """By pool, what the bill's minimum adds for workers that were lost or given back."""
     spare_s: float
     restore_bytes: int
+    spells: Sequence[Spell]
 
     def and_then(self, later: Settled) -> Settled:
         """In both of two whiles."""
@@ -26,6 +29,7 @@ class Settled(NamedTuple):
             {zone: s + later.unused_s[zone] for zone, s in self.unused_s.items()},
             self.spare_s + later.spare_s,
             self.restore_bytes + later.restore_bytes,
+            [*self.spells, *later.spells],
         )
 
 

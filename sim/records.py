@@ -6,6 +6,7 @@ Seconds, bytes and dollars, with the unit in the name.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -83,6 +84,10 @@ class Event:
     gone_s: float = np.nan
 
 
+Row = tuple[int, int, int, str, float, float]
+"""(replica, stage, worker, state, start_s, end_s) of the timeline; worker -1 in a vacant slot."""
+
+
 @dataclass(frozen=True, slots=True)
 class Spell:
     """A worker was away from `gone_s` until `back_s` (NaN: not back by the end)."""
@@ -133,3 +138,7 @@ class GlobalStep:
     """Bytes: boundary, sync, restore, snapshot, lost_boundary, lost_sync."""
     usd: dict[str, float]
     """Dollars: compute, egress, storage."""
+    rows: Sequence[Row]
+    """Of the timeline, those that have ended since the round before; of a slot in order."""
+    spells: Sequence[Spell]
+    """Outages that have ended since the round before."""

@@ -53,8 +53,8 @@ class Roster:
     """Replicas with a slot that has changed since the ledger closed a round."""
     unplanned: set[int] = field(default_factory=set)
     """Replicas with a slot that has changed since they were planned."""
-    spells: list[Spell] = field(default_factory=list)
-    """Outages that have ended; who is on call has none."""
+    ended: list[Spell] = field(default_factory=list)
+    """Outages that have ended since the last settlement; who is on call has none."""
     losses: int = 0
     """Losses of joined slots so far."""
     calm_from_s: float = -math.inf
@@ -250,7 +250,7 @@ class Roster:
         if worker.leaves_s <= t_s:
             worker.leaves_s = NEVER_S  # it was away by then
         if not worker.on_call:
-            self.spells.append(worker.spell(t_s))
+            self.ended.append(worker.spell(t_s))
             self.payroll.hire(worker, t_s)
 
     def _vacate(self, place: Place, leaver: Worker, t_s: float, known_s: float) -> None:
@@ -312,11 +312,12 @@ class Roster:
     # --- money and bytes ------------------------------------------------------------------
 
     def settle(self, t_s: float) -> Settled:
-        """What workers cost since the last call."""
+        """What workers cost since the last call, and outages that ended."""
         billed, spare_s = self.payroll.settle(t_s)
         unused_s = self.payroll.settle_unused()
-        return Settled(billed, unused_s, spare_s, self._restores.settle(t_s))
+        ended, self.ended = self.ended, []
+        return Settled(billed, unused_s, spare_s, self._restores.settle(t_s), ended)
 
     def open_spells(self) -> list[Spell]:
-        """Spells of workers that are away now."""
+        """Outages of workers that are away now."""
         return [worker.spell(math.nan) for worker in self.hired if not worker.up]

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from sim.places import LogEntry, Slot
-from sim.records import TRAIN_STATE
+from sim.records import TRAIN_STATE, Row
 from sim.replica import Interval
 
 Tile = tuple[float, float, str, int]
 """(start_s, end_s, state, worker) of a slot; worker -1 in a vacant one."""
-Row = tuple[int, int, int, str, float, float]
-"""(replica, stage, worker, state, start_s, end_s)."""
 
 
 def slot_tiles(
@@ -60,12 +58,14 @@ class Timeline:
     `train` is the steps of a slot and, from its last one on, upload, barrier and download. What
     else a joined slot does without losing it is `wait`: an idle replica, a restart to come, and a
     barrier longer than `longest_barrier_s`, at which one waits for somebody's outage.
+
+    A row that has ended is handed out once, and forgotten.
     """
 
     def __init__(self, longest_barrier_s: float) -> None:
         self.longest_barrier_s = longest_barrier_s
         self.end_s = 0.0
-        self._rows: list[Row] = []
+        self._ended: list[Row] = []
         self._open: dict[Slot, tuple[int, str, float]] = {}
 
     def add(self, slot: Slot, tiles: Iterable[Tile], trains_from_s: float) -> None:
@@ -83,10 +83,16 @@ class Timeline:
             if last is not None:
                 if last[0] == worker and last[1] == state:
                     continue
-                self._rows.append((*slot, *last, start_s))
+                self._ended.append((*slot, *last, start_s))
             self._open[slot] = (worker, state, start_s)
 
-    def all_rows(self) -> list[Row]:
-        """All rows up to the last committed round, by slot and time."""
-        still_open = [(*slot, *last, self.end_s) for slot, last in self._open.items()]
-        return sorted(self._rows + still_open, key=lambda row: (row[0], row[1], row[4]))
+    def take_ended(self) -> Sequence[Row]:
+        """Rows that have ended since the last call."""
+        if not self._ended:
+            return ()
+        ended, self._ended = self._ended, []
+        return ended
+
+    def open_rows(self) -> list[Row]:
+        """The row that each slot is in, up to the last committed round."""
+        return [(*slot, *last, self.end_s) for slot, last in self._open.items()]

@@ -10,33 +10,52 @@ from sim.placement import Placement
 from sim.places import NEVER_S, Place, Worker
 from sim.policies import View
 
+FEW = 16
+"""So many numbers may be in a queue in vain before it is made anew."""
+
 
 class Queue:
-    """Numbers that wait for their turn, each from an instant on; the lowest comes first."""
+    """Numbers that wait for their turn, each from an instant on; the lowest comes first.
 
-    def __init__(self, numbers: Sequence[int] = ()) -> None:
-        self._now = sorted(numbers)
+    A number waits from the instant on that it was added with last. It stays until somebody looks
+    at it, but is there only once, however often it was added.
+    """
+
+    def __init__(self) -> None:
+        self._now: list[int] = []
+        self._are_now: set[int] = set()
         self._later: list[tuple[float, int]] = []
+        self._from_s: dict[int, float] = {}  # of those that are to come
 
     def add(self, from_s: float, number: int) -> None:
         heapq.heappush(self._later, (from_s, number))
+        self._from_s[number] = from_s
+        if len(self._later) > 2 * len(self._from_s) + FEW:
+            self._later = sorted((from_s, number) for number, from_s in self._from_s.items())
 
     def first(self, t_s: float, is_waiting: Callable[[int], bool]) -> int | None:
         """The lowest number whose instant has come; those that wait no more are dropped."""
         self._come(t_s)
         while self._now and not is_waiting(self._now[0]):
-            heapq.heappop(self._now)
+            self._are_now.remove(heapq.heappop(self._now))
         return self._now[0] if self._now else None
 
     def waiting(self, t_s: float, is_waiting: Callable[[int], bool]) -> list[int]:
         """All whose instant has come, in order; those that wait no more are dropped."""
         self._come(t_s)
-        self._now = sorted({number for number in self._now if is_waiting(number)})
+        self._now = sorted(filter(is_waiting, self._now))
+        self._are_now = set(self._now)
         return self._now
 
     def _come(self, t_s: float) -> None:
         while self._later and self._later[0][0] <= t_s:
-            heapq.heappush(self._now, heapq.heappop(self._later)[1])
+            from_s, number = heapq.heappop(self._later)
+            if self._from_s.get(number) != from_s:
+                continue  # added again since
+            del self._from_s[number]
+            if number not in self._are_now:
+                self._are_now.add(number)
+                heapq.heappush(self._now, number)
 
 
 class Vacancies:

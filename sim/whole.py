@@ -67,7 +67,5 @@ class Whole:
             check_patience()
             yield from news.bell.sleep(max(reloaded_s, self.roster.last_ready_s()))
         news.is_watched = False
-        for r in sorted(self.roster.odd):
-            for place in self.roster.row(r):
-                if not place.joined:
-                    place.last = self.roster.join(place, news.env.now)
+        for place in self.roster.ready(news.env.now):
+            place.last = self.roster.join(place, news.env.now)

@@ -209,14 +209,14 @@ def test_an_interrupt_exits_130_and_the_same_command_continues(
         words, cwd=tmp_path, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     folder = next(iter(plan(small("none", "global_steps=2000"), tmp_path / "runs").runs))
-    while process.poll() is None and len(read_rows(folder.metrics)) < 3:
+    while process.poll() is None and len(list(read_rows(folder.metrics))) < 3:
         pass
     process.send_signal(signal.SIGINT)
     _, talk = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "the same command goes on" in talk
     assert "Traceback" not in talk
-    assert len(read_rows(folder.metrics)) >= 3
+    assert len(list(read_rows(folder.metrics))) >= 3
 
 
 def test_a_killed_command_leaves_no_process_behind(small: Small, tmp_path: Path) -> None:

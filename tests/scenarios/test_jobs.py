@@ -49,7 +49,7 @@ def test_a_killed_process_stops_the_run_with_its_steps_kept_and_it_resumes_to_th
     assert isinstance(outcome, RunError)
     assert outcome.exit_code == 1
     assert "died (exit code -9; out of memory?). Finished global steps are kept" in outcome.message
-    assert len(read_rows(run.folder.metrics)) == 2
+    assert len(list(read_rows(run.folder.metrics))) == 2
     assert multiprocessing.active_children() == []
     whole = the_run(small("per_global_step"), tmp_path / "whole")
     assert execute(run, quiet) == execute(whole, quiet)

@@ -119,7 +119,9 @@ def test_rule_07_wait_and_restart_give_the_no_failure_loss_bit_for_bit_later(
         a, b = execute(healthy, quiet), execute(waited, quiet)
         assert a["anchor_sha256"] == b["anchor_sha256"]
         assert a["val_loss"] == b["val_loss"]
-        losses = [[r["train_loss"] for r in read_rows(x.folder.metrics)] for x in (healthy, waited)]
+        losses = [
+            [r["train_loss"] for r in list(read_rows(x.folder.metrics))] for x in (healthy, waited)
+        ]
         assert losses[0] == losses[1]
         assert b["wall_s"] > a["wall_s"]
         assert b["ettr"] < 1
@@ -218,7 +220,7 @@ def test_an_idle_replica_skips_its_data_and_a_timing_run_has_no_losses(
 ) -> None:
     run = the_run(small("per_global_step", "recovery.policy=[idle]"), tmp_path / "runs")
     summary = execute(run, quiet)
-    rows = read_rows(run.folder.metrics)
+    rows = list(read_rows(run.folder.metrics))
     assert summary["train_tokens"] == sum(row["train_tokens"] for row in rows) < 6 * 3 * 4 * 24
     assert summary["token_share"] == summary["full_depth_token_share"] < 1
     timing = the_run(small("per_global_step", "train=null"), tmp_path / "timing")
@@ -236,7 +238,7 @@ def test_a_slot_is_available_from_joined_to_gone(small: Small, tmp_path: Path) -
     )
     timing = the_run(small("none", script, "train=null", "global_steps=3"), tmp_path / "runs")
     summary = execute(timing, quiet)
-    rows = read_rows(timing.folder.metrics)
+    rows = list(read_rows(timing.folder.metrics))
     joined_s = rows[1]["start_s"]  # it was back at once, and could join at the next round only
     wall_s = rows[-1]["end_s"]
     assert summary["availability"] == pytest.approx(1 - (joined_s - 0.01) / (12 * wall_s))

@@ -8,8 +8,8 @@ import pytest
 
 from scenarios.derive import job_config
 from scenarios.schema import Scenario
-from sim.job import Job
 from sim.records import Spell
+from sim.watched import WatchedJob
 
 EXPONENTIAL = {"law": "exponential", "mean": 0.5}
 WEIBULL = {"law": "weibull", "mean": 0.2, "shape": 0.6}
@@ -29,7 +29,7 @@ PLAIN: dict[str, Any] = {
 
 def spells(**blocks: Any) -> tuple[list[Spell], float]:
     """Those that ended in the run, by start, and how long the run was."""
-    job = Job(job_config(Scenario.model_validate({**PLAIN, **blocks})))
+    job = WatchedJob(job_config(Scenario.model_validate({**PLAIN, **blocks})))
     wall_s = [step.end_s for step in job.global_steps()][-1]
     return [spell for spell in job.spells() if spell.back_s < wall_s], wall_s
 

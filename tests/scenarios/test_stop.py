@@ -28,7 +28,7 @@ def rows(small: Small, out: Path, *told: str) -> list[dict[str, Any]]:
     planned = plan(small("per_global_step", *told), out)
     run = planned.runs[planned.cells["run"]]
     summary = execute(run, lambda text: None)
-    found = read_rows(run.folder.metrics)
+    found = list(read_rows(run.folder.metrics))
     assert summary["global_steps"] == len(found)
     assert summary["is_cut"] == (len(found) < 6)
     assert look_ahead(run.scenario).global_steps >= len(found)
@@ -76,7 +76,7 @@ def test_a_study_compares_where_both_were_evaluated(small: Small, tmp_path: Path
             result = run_all(planned, 1, show)
         assert result.failed == {}
         cut = result.summaries["one"]
-        healthy = read_rows(planned.baselines["one"].metrics)
+        healthy = list(read_rows(planned.baselines["one"].metrics))
         seen = {row["global_step"]: row["val_loss"] for row in healthy}
         assert cut["val_loss_no_failure"] == seen.get(cut["val_global_step"])
 

@@ -12,11 +12,13 @@ import pytest
 
 from analysis.files import aside, write_atomically
 from scenarios import tables
+from scenarios.derive import job_config
 from scenarios.identity import fingerprint
 from scenarios.load import Loaded
 from scenarios.plan import plan, prepared
 from scenarios.record import dumps, read_rows
 from scenarios.store import Busy, RunFolder, StoreError
+from sim.job import Job
 
 Small = Callable[..., Loaded]
 
@@ -57,20 +59,27 @@ def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_so_is_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_are_tables(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two commands may replay one run: the second one's kill must not spoil what the first told."""
-    file = tmp_path / "steps.parquet"
-    file.write_text("whole")
+    folder, job = tmp_path / "run", Job(job_config(small("none", "train=null").scenario))
+    folder.mkdir()
+    files = {folder / f"{name}.parquet" for name in ("steps", "slots", "outages")}
+    for file in files:
+        file.write_text("whole")
 
-    def full(table: object, where: Path) -> None:
-        where.write_text("ha")
+    def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(tables.pq, "write_table", full)
+    def write() -> None:
+        with tables.tables(RunFolder(folder), job) as found:
+            for step in job.global_steps():
+                found.add({"global_step": step.index}, step)
+
+    monkeypatch.setattr(tables.pq.ParquetWriter, "write_table", full)
     with pytest.raises(OSError, match="No space left"):
-        tables.write_steps(file, [])
-    assert file.read_text() == "whole"
-    assert list(tmp_path.iterdir()) == [file]
+        write()
+    assert set(folder.iterdir()) == files
+    assert all(file.read_text() == "whole" for file in files)
 
 
 def test_two_writers_of_a_file_do_not_meet(tmp_path: Path) -> None:
@@ -86,17 +95,17 @@ def test_two_writers_of_a_file_do_not_meet(tmp_path: Path) -> None:
 
 def test_rows_end_where_the_record_is_cut_or_wrong(tmp_path: Path) -> None:
     file = tmp_path / "metrics.jsonl"
-    assert read_rows(file) == []
+    assert list(read_rows(file)) == []
     rows = [{"global_step": i, "val_loss": None} for i in range(3)]
     text = "".join(dumps(row) + "\n" for row in rows)
     file.write_text(text)
-    assert read_rows(file) == rows
+    assert list(read_rows(file)) == rows
     file.write_text(text[:-9])
-    assert read_rows(file) == rows[:2]
+    assert list(read_rows(file)) == rows[:2]
     file.write_text(dumps(rows[0]) + "\n" + dumps(rows[2]) + "\n")
-    assert read_rows(file) == rows[:1]
+    assert list(read_rows(file)) == rows[:1]
     file.write_bytes(b"\x00\xff\n" + text.encode())
-    assert read_rows(file) == []
+    assert list(read_rows(file)) == []
 
 
 def _hold(path: Path, held: multiprocessing.synchronize.Event) -> None:

@@ -40,7 +40,7 @@ def test_restores_of_a_peers_moments_take_longer_and_cost_more(
         planned = plan(small("script", f"train.on_return.adam={adam}"), tmp_path / adam)
         run = planned.runs[planned.cells["run"]]
         execute(run, quiet)
-        rows[adam] = read_rows(run.folder.metrics)
+        rows[adam] = list(read_rows(run.folder.metrics))
     restored = {adam: sum(row["restore_bytes"] for row in told) for adam, told in rows.items()}
     assert restored["peer"] == 3 * restored["zero"] > 0
 
@@ -68,7 +68,7 @@ def test_the_coupling_holds_while_stages_are_dropped_and_the_clock_does_not_know
         planned = plan(small(outages, f"train.stage_drop={chance}"), tmp_path / f"{chance}")
         run = planned.runs[planned.cells["run"]]
         execute(run, quiet)  # asserts the coupling on every step
-        rows[chance] = read_rows(run.folder.metrics)
+        rows[chance] = list(read_rows(run.folder.metrics))
     differ = {
         key
         for plain, dropped in zip(rows[0.0], rows[0.7], strict=True)

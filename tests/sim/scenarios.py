@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from sim.config import Fallback, Network, Outages, Pool, PoolOutages
-from sim.job import Job
 from sim.news import StalledError
 from sim.records import GlobalStep
+from sim.watched import WatchedJob
 from tests.sim.worlds import IDLE, RESTART, SKIP, SKIP_WAIT, WAIT, job, network, sizes
 
 LIMITED = [
@@ -44,7 +44,7 @@ class Case:
     checkpoint: dict[str, Any] = field(default_factory=dict)
     """Read under `restart`."""
 
-    def job(self) -> Job:
+    def job(self) -> WatchedJob:
         return job(
             self.script,
             replicas=self.replicas,
@@ -66,7 +66,7 @@ class Case:
         return replace(self, **changes)
 
 
-def ran(a_job: Job) -> list[GlobalStep]:
+def ran(a_job: WatchedJob) -> list[GlobalStep]:
     """Its rounds, up to a stall."""
     found = []
     try:

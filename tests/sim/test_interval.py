@@ -22,9 +22,9 @@ from sim.interval_search import (
     finish_s,
     stretches,
 )
-from sim.job import Job
 from sim.provider import provider
 from sim.strikes import PublishedRegime
+from sim.watched import WatchedJob
 from tests.sim.scenarios import PER_STEP
 from tests.sim.worlds import RESTART, job
 
@@ -36,13 +36,13 @@ LAWS: list[dict[str, Any]] = [
 ]
 
 
-def restarting(every: int | str, rounds: int = 60, **more: Any) -> Job:
+def restarting(every: int | str, rounds: int = 60, **more: Any) -> WatchedJob:
     keys = {"every_global_steps": every, "cost_s": 10.0}
     outages = more.pop("outages", {"kind": "pools"})
     return job(outages=outages, policy=RESTART, checkpoint=keys, rounds=rounds, **more)
 
 
-def intervals_of(a_job: Job) -> int:
+def intervals_of(a_job: WatchedJob) -> int:
     assert a_job.checkpoints is not None
     return a_job.checkpoints.every
 

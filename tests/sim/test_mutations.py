@@ -92,7 +92,7 @@ def spell_counted_twice(patch: Patch) -> None:
 
     def twice(self: Roster, worker: Worker, t_s: float) -> None:
         back(self, worker, t_s)
-        self.spells.append(self.spells[-1])
+        self.ended.append(self.ended[-1])
 
     patch.setattr(Roster, "back", twice)
 

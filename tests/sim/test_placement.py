@@ -113,7 +113,7 @@ def first_filled(fill: str, script: dict[str, Any], spares: int = 1) -> list[tup
     """Slots that spares took, all of whom boot until the losses are known, by worker."""
     a_job = job(script, cluster={"fill": fill}, spares=spares, rounds=1, detect_s=8.0)
     list(a_job.global_steps())
-    taken = {row[2]: row[:2] for row in a_job.timeline.all_rows() if row[2] >= 6}
+    taken = {row[2]: row[:2] for row in a_job.timeline() if row[2] >= 6}
     return [taken[number] for number in sorted(taken)]
 
 

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sim.config import HOUR_S, Pool, on_call
-from sim.job import Job
 from sim.ledger import Ledger
 from sim.networks import Network, Peers, Ring
 from sim.records import CLASSES, TIMELINE_STATES, GlobalStep
 from sim.replicas import Replicas
 from sim.roster import Roster
+from sim.watched import WatchedJob
 from tests.sim.scenarios import POLICIES, Case, cases, ran, seating
 from tests.sim.worlds import RESTART, WAIT, live, network
 
@@ -63,7 +63,7 @@ def test_every_round_is_sound(case: Case) -> None:
     check_workers(a_job, steps)
 
 
-def check_sums(step: GlobalStep, a_job: Job) -> None:
+def check_sums(step: GlobalStep, a_job: WatchedJob) -> None:
     """Seconds and dollars."""
     wall_s, config = step.end_s - step.start_s, a_job.config
     assert tuple(step.slot_s) == CLASSES
@@ -98,7 +98,7 @@ def check_egress(step: GlobalStep, network: Network, restarts: bool) -> None:
         assert -1e-12 <= rest <= (hops + peers) / 1e9 + 1e-9
 
 
-def check_traffic(step: GlobalStep, a_job: Job) -> None:
+def check_traffic(step: GlobalStep, a_job: WatchedJob) -> None:
     """Crossings and bytes, from the masks alone."""
     sizes, H = a_job.config.sizes, a_job.config.inner_steps
     crossings: Counter[tuple[int, int]] = Counter()
@@ -114,9 +114,9 @@ def check_traffic(step: GlobalStep, a_job: Job) -> None:
     assert min(step.nbytes.values()) >= 0
 
 
-def check_timeline(a_job: Job, steps: list[GlobalStep]) -> None:
+def check_timeline(a_job: WatchedJob, steps: list[GlobalStep]) -> None:
     """Rows tile [0, wall] for each slot, and say what the ledger says."""
-    rows = a_job.timeline.all_rows()
+    rows = a_job.timeline()
     wall_s = steps[-1].end_s if steps else 0.0
     booked = dict.fromkeys(TIMELINE_STATES, 0.0)
     for r, s in itertools.product(range(a_job.R), range(a_job.S)):
@@ -140,7 +140,7 @@ def check_timeline(a_job: Job, steps: list[GlobalStep]) -> None:
         assert booked[state] == near(sum(step.slot_s[state] for step in steps))
 
 
-def check_workers(a_job: Job, steps: list[GlobalStep]) -> None:
+def check_workers(a_job: WatchedJob, steps: list[GlobalStep]) -> None:
     """Each worker is in one place, and is paid from back to gone; one on call in its slot only."""
     seats = [place.worker for place in a_job.roster.places if place.worker is not None]
     assert len(set(seats)) == len(seats)
@@ -150,7 +150,7 @@ def check_workers(a_job: Job, steps: list[GlobalStep]) -> None:
     for name, pool in a_job.config.pools.items():
         if name in bought:
             of_pool = [worker.number for worker in a_job.roster.workers if worker.zone == name]
-            rows = [row[4:] for row in a_job.timeline.all_rows() if row[2] in of_pool]
+            rows = [row[4:] for row in a_job.timeline() if row[2] in of_pool]
             in_slots_s = sum(end_s - start_s for start_s, end_s in rows)
             assert sum(step.node_s[name] for step in steps) == near(in_slots_s)
             continue
@@ -187,7 +187,7 @@ def test_the_same_seed_gives_the_same_run(case: Case) -> None:
     assert told(a) == told(b)
     assert [(g.slot_s, g.node_s, g.usd) for g in a] == [(g.slot_s, g.node_s, g.usd) for g in b]
     assert repr(first.spells()) == repr(second.spells())
-    assert first.timeline.all_rows() == second.timeline.all_rows()
+    assert first.timeline() == second.timeline()
 
 
 @randomly
@@ -215,7 +215,7 @@ def test_short_cuts_change_nothing(case: Case) -> None:
         assert a.usd == near(b.usd)
         assert np.array_equal(a.compute_s, b.compute_s)
         assert np.array_equal(a.slowness, b.slowness)
-    assert a_job.timeline.all_rows() == slow_job.timeline.all_rows()
+    assert a_job.timeline() == slow_job.timeline()
 
 
 @randomly

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import Phase, given, settings
 
 from sim.config import HOUR_S, Fallback, Pool, TraceOutages
-from sim.job import Job, JobConfig
+from sim.job import JobConfig
 from sim.records import Event, GlobalStep
 from sim.traces.read import read_text
 from sim.traces.replay import Replay
 from sim.traces.trace import ABSENT, Facts, Trace, facts, of_spells
+from sim.watched import WatchedJob
 from tests.sim.scenarios import Case, cases, ran
 from tests.sim.worlds import IDLE, job
 
@@ -35,7 +36,7 @@ def trace_of(text: str, folder: Path, unit_s: float = 1.0) -> Trace:
     return read_text(file, unit_s)
 
 
-def told(a_job: Job) -> str:
+def told(a_job: WatchedJob) -> str:
     """The run's outages as our own CSV."""
     out = io.StringIO()
     out.write(f"# workers: {len(a_job.roster.hired)}, end_s: {a_job.start_s!r}\n")
@@ -47,10 +48,10 @@ def told(a_job: Job) -> str:
     return out.getvalue()
 
 
-def replayed(a_job: Job, trace: Trace) -> Job:
+def replayed(a_job: WatchedJob, trace: Trace) -> WatchedJob:
     """The same job in the outages of a trace."""
     config = a_job.config
-    return Job(
+    return WatchedJob(
         JobConfig(
             **{key: getattr(config, key) for key in JobConfig.__dataclass_fields__}
             | {"outages": outages(wrap=False), "replay": Replay(trace, outages(wrap=False))}
@@ -89,7 +90,7 @@ def test_a_run_replays_from_its_own_outages(
         assert told(again) == told(first)
 
 
-def lost(a_job: Job, until_s: float) -> list[tuple[float, int, str]]:
+def lost(a_job: WatchedJob, until_s: float) -> list[tuple[float, int, str]]:
     return [(x.gone_s, x.worker, x.cause) for x in a_job.spells() if x.gone_s < until_s]
 
 

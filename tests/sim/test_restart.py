@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.job import Job
 from sim.news import StalledError
 from sim.recovery import Recovery
+from sim.watched import WatchedJob
 from tests.sim.scenarios import PER_STEP, Case, cases, ran
 from tests.sim.test_properties import near, randomly
 from tests.sim.worlds import IDLE, MB, RESTART, at, gone, job, rows_of, run, seconds
@@ -19,11 +19,11 @@ EVERY_TWO = {"every_global_steps": 2, "cost_s": 3.0}
 HEALTHY = {"compute": 24, "bubble": 48, "sync": 24}
 
 
-def restarting(*args: Any, **kwargs: Any) -> Job:
+def restarting(*args: Any, **kwargs: Any) -> WatchedJob:
     return job(*args, **{"policy": RESTART, "checkpoint": EVERY_TWO, "rounds": 5, **kwargs})
 
 
-def ends(a_job: Job) -> list[float]:
+def ends(a_job: WatchedJob) -> list[float]:
     return [step.end_s for step in a_job.global_steps()]
 
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.config import Fallback, Pool
-from sim.job import Job
 from sim.records import GlobalStep
+from sim.watched import WatchedJob
 from tests.sim.scenarios import Case, cases, ran
 from tests.sim.worlds import IDLE, MB, RESTART, SKIP, WAIT, gone, job, rows_of, seconds
 
@@ -26,7 +26,7 @@ def falling(
     backup: Backup | None = None,
     spot: dict[str, Any] | None = None,
     **keys: Any,
-) -> Job:
+) -> WatchedJob:
     """A job of spot workers 0 to 5 that falls back on workers from 6 on, which boot for 2 s."""
     pools = {
         "spot": Pool(
@@ -168,7 +168,7 @@ def test_rule_15_one_that_was_bought_and_lost_is_followed_by_another_at_once() -
         outages=pools,
     )
     wall_s = list(a_job.global_steps())[-1].end_s
-    rows = [row[2:] for row in a_job.timeline.all_rows() if row[3] == "vacant" or row[2] >= 6]
+    rows = [row[2:] for row in a_job.timeline() if row[3] == "vacant" or row[2] >= 6]
     vacant = [end_s - start_s for worker, _, start_s, end_s in rows if worker < 0 < end_s < wall_s]
     assert vacant[0] == 30.0
     assert len(vacant) > 12
@@ -194,7 +194,7 @@ def test_rule_15_the_slot_that_is_filled_first_is_bought_a_worker_first(
     cluster = {"fill": fill}
     a_job = falling(script, {"after_wait_s": 4.0}, {"workers": 1}, policy=SKIP, cluster=cluster)
     list(a_job.global_steps())
-    assert {row[:2] for row in a_job.timeline.all_rows() if row[2] == 6} == {slot}
+    assert {row[:2] for row in a_job.timeline() if row[2] == 6} == {slot}
 
 
 def test_rule_15_who_is_given_back_is_bought_again_for_a_slot_in_line() -> None:
@@ -308,4 +308,4 @@ def test_rule_15_never_is_as_without(case: Case, after: dict[str, Any]) -> None:
         for key in ("steps", "sends", "joins", "compute_s"):
             assert np.array_equal(getattr(a, key), getattr(b, key))
     assert repr(jobs[0].spells()) == repr(jobs[1].spells())
-    assert jobs[0].timeline.all_rows() == jobs[1].timeline.all_rows()
+    assert jobs[0].timeline() == jobs[1].timeline()

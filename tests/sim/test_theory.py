@@ -12,10 +12,10 @@ import pytest
 
 from sim import theory as theory_of
 from sim.config import HOUR_S, PerGlobalStep, Pool, PoolOutages
-from sim.job import Job
 from sim.provider import provider
 from sim.records import GlobalStep
 from sim.strikes import PublishedRegime, expected_degraded_share
+from sim.watched import WatchedJob
 from tests.sim.worlds import IDLE, MB, SKIP, WAIT, job, network, run, sizes
 
 SIGMAS = 3.5  # two-sided false-alarm rate of a normal: 1 / 2150
@@ -101,7 +101,7 @@ def test_validation_08_the_first_of_n_losses_comes_at_n_times_the_rate() -> None
 
 
 @pytest.fixture(scope="module")
-def pooled() -> tuple[Job, list[GlobalStep]]:
+def pooled() -> tuple[WatchedJob, list[GlobalStep]]:
     """20 x 4 slots, rounds of two hours, 1 h to boot and 0.5 h to restore; run."""
     of = sizes(4, forward_s=(225.0,) * 4, backward_s=(225.0,) * 4, weights_bytes=(1800 * MB,) * 4)
     a_job = job(
@@ -117,7 +117,7 @@ def pooled() -> tuple[Job, list[GlobalStep]]:
 
 
 def test_availability_of_slots_with_provisioning_and_restores(
-    pooled: tuple[Job, list[GlobalStep]],
+    pooled: tuple[WatchedJob, list[GlobalStep]],
 ) -> None:
     """Each time up spends min(up, boot) booting, and so on; Exp(up) has no memory."""
     up_h, cycle_h = 24.492, 24.492 + 6.413
@@ -134,7 +134,7 @@ def test_availability_of_slots_with_provisioning_and_restores(
         assert abs(found - share) < SIGMAS * 1.5 * share / math.sqrt(cycles), name
 
 
-def test_validation_04_little(pooled: tuple[Job, list[GlobalStep]]) -> None:
+def test_validation_04_little(pooled: tuple[WatchedJob, list[GlobalStep]]) -> None:
     a_job, steps = pooled
     wall_s = steps[-1].end_s
     away_s = [min(s.back_s, wall_s) - s.gone_s for s in a_job.spells() if math.isfinite(s.back_s)]
@@ -218,7 +218,7 @@ def test_validation_05_the_engines_degraded_share() -> None:
     assert abs(by_replica.mean() - expected_degraded_share(outages, 250)) < SIGMAS * sigma < 0.06
 
 
-def failing_rounds(outages: PerGlobalStep, a_job: Job, rounds: int) -> int:
+def failing_rounds(outages: PerGlobalStep, a_job: WatchedJob, rounds: int) -> int:
     regime = PublishedRegime(outages, a_job.config.cluster, a_job.config.seed)
     return sum(bool(regime.drawn(index)) for index in range(rounds))
 

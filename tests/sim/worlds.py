@@ -15,10 +15,11 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from sim.config import Cluster, Network, Outages, Pool, Script
-from sim.job import Job, JobConfig
+from sim.job import JobConfig
 from sim.records import CLASSES, GlobalStep, Sizes
 from sim.recovery import Recovery
 from sim.traces.replay import Replay
+from sim.watched import WatchedJob
 
 MB = 1_000_000
 SKIP, IDLE, WAIT, SKIP_WAIT = ["skip", "idle"], ["idle"], ["wait"], ["skip", "wait"]
@@ -71,12 +72,12 @@ def job(
     hand_over: bool = False,
     replay: Replay | None = None,
     **pool: Any,
-) -> Job:
+) -> WatchedJob:
     """A job in the standard world, with changes; `pool` are keys of its only pool."""
     if script is not None:
         outages = Script.model_validate({"kind": "script", "script": dict(script)})
     one = {"default": Pool(workers=replicas * stages + spares, **pool)}
-    return Job(
+    return WatchedJob(
         JobConfig(
             cluster=Cluster.model_validate(
                 {"replicas": replicas, "stages": stages, **(cluster or {})}
@@ -121,9 +122,9 @@ def seconds(step: GlobalStep) -> dict[str, float]:
     return {name: value for name, value in rounded.items() if value}
 
 
-def rows_of(a_job: Job, replica: int, stage: int) -> list[tuple[int, str, float, float]]:
+def rows_of(a_job: WatchedJob, replica: int, stage: int) -> list[tuple[int, str, float, float]]:
     """(worker, state, start_s, end_s) of a slot."""
-    rows = a_job.timeline.all_rows()
+    rows = a_job.timeline()
     return [row[2:] for row in rows if row[:2] == (replica, stage)]
 
 
