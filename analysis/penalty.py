@@ -153,14 +153,18 @@ def penalty(
     degraded_share: float,
     outage_rounds: float | None,
     measured: float | None = None,
+    is_between: bool = False,
 ) -> Penalty:
     """The learning penalty of an option where it degrades so much of the training.
 
     Args:
         measured: the gap of its own trained runs there, if they were.
+        is_between: the place lies between theirs, and so does that gap.
     """
     if set(policy.split()) <= LOSSLESS:
         return Penalty("exact", 0.0, 0.0, "trains as if nothing had failed")
+    if measured is not None and is_between:
+        return Penalty("interpolated", measured, None, "between its own trained runs")
     if measured is not None:
         return Penalty("measured", measured, None, "its own runs were trained")
     own = next((r for r in told if (r.policy, r.codec) == (policy, codec)), None)

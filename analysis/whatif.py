@@ -207,7 +207,7 @@ def _row(grid: Grid, option: Option, told: Sequence[Response], setting: Setting)
         return {**plain, "known": False}
     off = [i for i in range(len(grid.axes)) if is_off_grid(grid, setting, i)]
     costs = penalty(option.policy, option.codec, told, found.degraded_share, found.outage_rounds,
-                    found.gap)  # fmt: skip
+                    found.gap, is_between=bool(off))  # fmt: skip
     return {
         **plain,
         "known": True,

@@ -120,6 +120,9 @@ def read_grid(folder: Path) -> Grid:
     axes = tuple(_axis(sweep, key) for key in keys)
     first = {point.arm: _entry(point) for point in reversed(sweep.points) if point.done}
     scenarios = {arm: scenario_of(entry) for arm, entry in first.items() if entry is not None}
+    if not scenarios:
+        text = "no run with failures has finished; give `stageout run` the scenario again"
+        raise AnalysisError(f"{folder}: {text} and it goes on")
     pools, usd_per_gb, stored = _prices(folder, scenarios)
     options = tuple(
         _option(sweep, arm, scenarios[arm], axes, pools)

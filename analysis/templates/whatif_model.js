@@ -64,10 +64,13 @@ function quantile(ascending, q) {
   return ascending[low] + (ascending[high] - ascending[low]) * (place - low);
 }
 
-function penalty(grid, option, share, rounds, measured) {
+function penalty(grid, option, share, rounds, measured, isBetween) {
   const told = (kind, gap, error, why) => ({gap_kind: kind, gap, gap_error: error, gap_why: why});
   if (option.policy.split(" ").every((name) => name === "wait" || name === "restart")) {
     return told("exact", 0, 0, "trains as if nothing had failed");
+  }
+  if (measured !== null && isBetween) {
+    return told("interpolated", measured, null, "between its own trained runs");
   }
   if (measured !== null) return told("measured", measured, null, "its own runs were trained");
   const own = grid.responses.find((r) => r.policy === option.policy && r.codec === option.codec);
@@ -123,7 +126,7 @@ function outcome(grid, option, setting) {
     full_depth_token_share: mean(all("full_depth_token_share")),
     degraded_share: share, outage_rounds: rounds, cost_by_seed: cost, gb_by: kinds,
     interpolated: off.some(Boolean), error: errorOf(grid, option, setting.at),
-    ...penalty(grid, option, share, rounds, meanKnown(all("gap"))),
+    ...penalty(grid, option, share, rounds, meanKnown(all("gap")), off.some(Boolean)),
   };
 }
 
