@@ -206,8 +206,9 @@ class _Axes:
 def _twice(key: str, values: Sequence[Node]) -> Iterator[Problem]:
     seen: list[Any] = []
     for value in values:
-        plain = value.plain()
-        if any(plain == other and type(plain) is type(other) for other in seen):
+        plain = value.plain()  # 1 and 1.0 are one number; true is none
+        is_bool = isinstance(plain, bool)
+        if any(plain == other and is_bool == isinstance(other, bool) for other in seen):
             yield Problem(value.at, key, f"is there twice {got(plain)}")
         seen.append(plain)
 

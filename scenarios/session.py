@@ -223,6 +223,9 @@ def _taken_up(
     if fork is None or not fork.is_there:
         return []
     rounds = fork.of.rounds()[: fork.at]
+    if len(rounds) < fork.at:
+        tell(f"{fork.of.record}: ends before global step {fork.at - 1}; training from the start")
+        return []
     try:
         trainer.load(fork.of.checkpoint_at(fork.at), nobody_has_joined=True)
     except CheckpointError as error:

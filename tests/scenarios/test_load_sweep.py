@@ -146,6 +146,10 @@ def test_a_control_that_is_a_run_already_has_a_folder_of_its_own() -> None:
             ["s.yaml:4:54: sweep.parameters.outages.probability: is there twice (got 0.1)"],
         ),
         (
+            "{parameters: {outages.probability: [0, 1e-400]}}",
+            ["s.yaml:4:47: sweep.parameters.outages.probability: is there twice (got 0.0)"],
+        ),
+        (
             "{parameters: {seed: [1, 2], name: [x]}}",
             [
                 "s.yaml:4:22: sweep.parameters.seed: seed cannot be set here",

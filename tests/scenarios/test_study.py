@@ -146,6 +146,24 @@ def test_a_fork_is_the_unforked_run_to_the_bit(
     assert contents(forked) == contents(unforked)
 
 
+def test_a_fork_whose_no_failure_record_was_cut_trains_from_the_start(
+    small: Small, tmp_path: Path
+) -> None:
+    late = ("outages.start_step=3", "outages.probability=0.7")
+    planned = plan(small("per_global_step", *late), tmp_path)
+    healthy, faulty = (planned.runs[planned.cells[cell]] for cell in ("no_failure", "run"))
+    assert healthy.training is not None
+    assert faulty.training is not None
+    expected = execute(replace(faulty, training=replace(faulty.training, fork=None)), quiet)
+    faulty.training.clear(quiet)
+    execute(healthy, quiet)
+    lines = healthy.training.record.read_text().splitlines(keepends=True)
+    healthy.training.record.write_text("".join(lines[:2]))
+    told: list[str] = []
+    assert execute(faulty, told.append) == expected
+    assert any("ends before global step" in text for text in told)
+
+
 @pytest.mark.parametrize("diverges", ["train.inner.lr: 1e18", "method.outer.lr: 1e18"])
 def test_a_cell_that_diverges_fails_alone(small: Small, tmp_path: Path, diverges: str) -> None:
     """In an inner step, or with weights that are finite and of which no evaluation is."""
