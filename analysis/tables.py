@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,7 @@ CLOCK: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("worker availability", lambda s: numbers.percent(s["worker_availability"])),
     ("degraded share", lambda s: numbers.percent(s["degraded_share"])),
     ("slots lost", lambda s: f"{s['outages']:,}"),
+    ("bought on call", lambda s: f"{s.get('bought', 0):,}"),
     ("mean outage, h", lambda s: numbers.hours(s["mean_outage_s"])),
     ("$ per M tokens", lambda s: numbers.usd(s["usd_per_million_tokens"])),
     ("boundary GB", _gigabytes("boundary")),
@@ -65,7 +66,21 @@ def clock_table(study: Study) -> Table:
     """Time, availability and traffic: a row a quantity, a column a run."""
     heads = (Head("all simulated"), *(Head(run.cell) for run in study.runs))
     rows = ((title, *(show(run.summary) for run in study.runs)) for title, show in CLOCK)
-    return Table(heads, tuple(rows))
+    return Table(heads, (*rows, *_rents(study.runs)))
+
+
+def _rents(runs: Sequence[Run]) -> Iterator[tuple[str, ...]]:
+    """What the workers of each pool come to, where several are paid."""
+    billed = [run.summary.get("billed", {}).get("node_s", {}) for run in runs]
+    hours = [{name: s / 3600 for name, s in of_run.items()} for of_run in billed]
+    paid = list(dict.fromkeys(name for told in hours for name, h in told.items() if h > 0))
+    for name in paid if len(paid) > 1 else ():
+        cells = []
+        for run, told in zip(runs, hours, strict=True):
+            price = float(run.scenario["pools"][name]["usd_per_h"]) if name in told else 0.0
+            h = told.get(name, 0.0)
+            cells.append(f"{numbers.significant(h)} h, {numbers.usd(h * price)}")
+        yield (f"workers of {name}", *cells)
 
 
 def target_table(study: Study) -> Table | None:

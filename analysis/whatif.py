@@ -108,6 +108,7 @@ def page_data(grid: Grid, told: Sequence[Response]) -> dict[str, Any]:
                 "market": option.market,
                 "policy": option.policy,
                 "codec": option.codec,
+                "fallback": option.fallback,
                 "errors": [knot_errors(grid, option, i) for i in range(len(grid.axes))],
                 "cells": [
                     None if runs is None else [[run.get(key) for key in keys] for run in runs]
@@ -201,7 +202,7 @@ def answers(
 
 
 def _row(grid: Grid, option: Option, told: Sequence[Response], setting: Setting) -> dict[str, Any]:
-    plain = {"name": option.name, "market": option.market, "policy": option.policy}
+    plain = {key: getattr(option, key) for key in ("name", "market", "policy", "fallback")}
     found = outcome(grid, option, setting)
     if found is None:
         return {**plain, "known": False}

@@ -14,6 +14,7 @@ import yaml
 
 from analysis.folders import AnalysisError, Entry, broken, find
 from analysis.interpolation import Scale
+from analysis.markets import PoolPrice, fallback_of, market_of, prices_of
 from analysis.numbers import HOUR_S
 from analysis.sweep import PROBABILITY, Cell, Point, Sweep, short, sweep_of
 
@@ -60,19 +61,13 @@ class Option:
 
     name: str
     market: str
-    """spot, on-demand, reserved, mix."""
+    """Of those it hires: spot, on-demand, reserved, mix."""
     policy: str
     codec: str
+    fallback: str
+    """Where a slot falls back, and when; empty: nowhere."""
     cells: tuple[tuple[Values, ...] | None, ...]
     """By flat index (last axis fastest) the runs, one a seed; None: not all have finished."""
-
-
-@dataclass(frozen=True)
-class PoolPrice:
-    """What a worker-hour of a pool costs in the scenario."""
-
-    market: str
-    usd_per_h: float
 
 
 @dataclass(frozen=True)
@@ -97,6 +92,15 @@ class Grid:
         pools = (f"node_h.{name}" for name in self.pools)
         links = (f"gb.{link}" for link in LINKS)
         return (*PLAIN, *pools, *links, *(f"kind_gb.{kind}" for kind in KINDS))
+
+    @property
+    def fallbacks(self) -> dict[str, list[str]]:
+        """Options by where and when they fall back."""
+        found: dict[str, list[str]] = {}
+        for option in self.options:
+            if option.fallback:
+                found.setdefault(option.fallback, []).append(option.name)
+        return found
 
     def option(self, name: str) -> Option:
         """An option by its name."""
@@ -123,7 +127,7 @@ def read_grid(folder: Path) -> Grid:
     if not scenarios:
         text = "no run with failures has finished; give `stageout run` the scenario again"
         raise AnalysisError(f"{folder}: {text} and it goes on")
-    pools, usd_per_gb, stored = _prices(folder, scenarios)
+    pools, usd_per_gb, stored = prices_of(folder, scenarios)
     options = tuple(
         _option(sweep, arm, scenarios[arm], axes, pools)
         for arm in (sweep.arms or (None,))
@@ -173,31 +177,6 @@ def scenario_of(entry: Entry) -> dict[str, Any]:
         broken(path, f"pools, network and method are expected ({type(error).__name__})")
 
 
-def _prices(
-    folder: Path, scenarios: Mapping[str | None, dict[str, Any]]
-) -> tuple[dict[str, PoolPrice], dict[str, float], float]:
-    """Prices of pools, links and storage, which all arms must have in common."""
-    found: dict[str, PoolPrice] = {}
-    links: dict[str, float] = {}
-    stored: set[float] = set()
-    for scenario in scenarios.values():
-        for name, pool in scenario["pools"].items():
-            price = PoolPrice(pool["market"] or "on_demand", float(pool["usd_per_h"]))
-            if found.setdefault(name, price) != price:
-                text = "give every market a pool of its own, empty where it is not used"
-                raise AnalysisError(f"{folder}: pool {name} has several prices: {text}")
-        network = scenario["network"]
-        if network.get("regions"):
-            raise AnalysisError(f"{folder}: network.regions: bytes of one link have several prices")
-        own = {"stages": network["stages"]["usd_per_gb"], "store": network["store"]["usd_per_gb"]}
-        own["replicas"] = network["replicas"].get("usd_per_gb", 0.0)
-        stored.add(float(network["store"]["usd_per_gb_month"]))
-        if {**own, **links} != own or len(stored) > 1:
-            raise AnalysisError(f"{folder}: prices of links or storage differ between arms")
-        links = own
-    return found, links, stored.pop()
-
-
 def _axis(sweep: Sweep, key: str) -> Axis:
     """A parameter; keys that only make the job slower or faster become seconds of a step."""
     title, unit = WORDS.get(key) or WORDS.get(key.rpartition(".")[2]) or ("", "")
@@ -244,6 +223,7 @@ def _option(
         count *= len(axis.knots)
     cells: list[tuple[Values, ...] | None] = [None] * count
     policy, used, seeds = "", set[str](), common_seeds(sweep)
+    fallback = fallback_of(scenario)
     places = {axis.key: _places(sweep, axis) for axis in axes}
     for point in sweep.points:
         if point.arm != arm or len(point.done) < len(point.cells):
@@ -252,18 +232,18 @@ def _option(
         for axis in axes:
             flat = flat * len(axis.knots) + places[axis.key][point.parameters[axis.key]]
         kept = [cell for cell in _by_seed(point.done) if cell.seed in seeds]
-        cells[flat] = tuple(_values(cell, pools) for cell in kept)
+        cells[flat] = tuple(_values(cell, pools, falls_back=bool(fallback)) for cell in kept)
         for cell in kept:
             assert cell.entry is not None, "done"
             told = cell.entry.summary
             used |= {name for name, s in told["billed"]["node_s"].items() if s > 0}
             policy = policy or policy_of(told)
-    markets = {pools[name].market.replace("_", "-") for name in used}
     return Option(
         name=arm or "run",
-        market=markets.pop() if len(markets) == 1 else "mix",
+        market=market_of(used, scenario, pools),
         policy=policy,
         codec=codec_of(scenario),
+        fallback=fallback,
         cells=tuple(cells),
     )
 
@@ -289,13 +269,17 @@ def _by_seed(cells: Iterable[Cell]) -> list[Cell]:
     return sorted(cells, key=lambda cell: cell.seed)
 
 
-def _values(cell: Cell, pools: Mapping[str, PoolPrice]) -> Values:
-    """A run before prices."""
+def _values(cell: Cell, pools: Mapping[str, PoolPrice], falls_back: bool) -> Values:
+    """A run before prices.
+
+    Where slots fall back, the outages of workers do not tell how long slots were out.
+    """
     assert cell.entry is not None, "done"
     told, path = cell.entry.summary, cell.entry.path / "summary.json"
     billed = told.get("billed")
     if not isinstance(billed, dict) or set(billed) != {"node_s", "bytes", "stored_byte_s"}:
         broken(path, "billed: node_s, bytes and stored_byte_s are expected")
+    rounds = None if falls_back else mean_outage_rounds(told)
     return {
         "hours": told["wall_s"] / HOUR_S,
         **{key: told[key] for key in PLAIN[1:5]},
@@ -304,6 +288,6 @@ def _values(cell: Cell, pools: Mapping[str, PoolPrice]) -> Values:
         **{f"gb.{link}": billed["bytes"][link] / GB for link in LINKS},
         **{f"kind_gb.{kind}": told["bytes"][kind] / GB for kind in KINDS},
         **{key: value for key, value in
-           {ROUNDS: mean_outage_rounds(told), GAP: told["val_loss_gap"]}.items()
+           {ROUNDS: rounds, GAP: told["val_loss_gap"]}.items()
            if value is not None},
     }  # fmt: skip

@@ -43,6 +43,10 @@ def sentences(grid: Grid, told: Mapping[str, Any]) -> list[str]:
         other = next(row for row in ranked if row["market"] == market)
         if other is not best and market != best["market"]:
             found.append(_beside(other, best, f"The cheapest on {market}, {other['name']},"))
+    unlike = next((row for row in ranked if bool(row["fallback"]) != bool(best["fallback"])), None)
+    if unlike is not None:
+        what = "that falls back" if unlike["fallback"] else "without a fallback"
+        found.append(_beside(unlike, best, f"The cheapest {what}, {unlike['name']},"))
     safe = next((row for row in ranked if row["gap_kind"] == "exact"), None)
     if safe is not None and safe is not best and best["gap_kind"] != "exact":
         lead = f"The cheapest that trains as if nothing had failed, {safe['name']},"

@@ -1,8 +1,9 @@
 // Charts as SVG, drawn at the width they have; text never shrinks.
 
 const COLOURS = {"spot": "#0072B2", "on-demand": "#D55E00", "mix": "#009E73", "reserved": "#CC79A7"};
+const FALLS_BACK = "#E69F00";
 const DASHES = {skip: "", idle: "2 3", wait: "7 4", restart: "2 3"};
-const colourOf = (option) => COLOURS[option.market] || "#56B4E9";
+const colourOf = (option) => (option.fallback ? FALLS_BACK : COLOURS[option.market] || "#56B4E9");
 const dashOf = (option) => DASHES[option.policy.split(" ")[0]] || "";
 
 function svg(name, attributes, text) {

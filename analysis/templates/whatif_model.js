@@ -100,7 +100,8 @@ function errorOf(grid, option, at) {
 }
 
 function outcome(grid, option, setting) {
-  const plain = {name: option.name, market: option.market, policy: option.policy};
+  const plain = {name: option.name, market: option.market, policy: option.policy,
+    fallback: option.fallback};
   const runs = runsAt(grid, option, setting.at);
   if (runs === null) return {...plain, known: false};
   const bills = runs.map((run) => dollars(grid, run, setting));

@@ -276,7 +276,7 @@ function showCharts(grid) {
 }
 
 function csv() {
-  const columns = ["name", "market", "policy", "usd_per_mtok", "hours_per_gtok", "error", "usd",
+  const columns = ["name", "market", "policy", "fallback", "usd_per_mtok", "hours_per_gtok", "error", "usd",
     "hours", "token_share", "full_depth_token_share", "gap", "gap_kind"];
   const quote = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
   const knobs = KNOBS.map((knob) => knob.id), values = KNOBS.map((knob) => knob.get());

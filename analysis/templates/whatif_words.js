@@ -51,6 +51,11 @@ function sentences(grid, told) {
     const other = rows.find((row) => row.market === market);
     found.push(beside(other, `The cheapest on ${market}, ${other.name},`));
   }
+  const unlike = rows.find((row) => Boolean(row.fallback) !== Boolean(best.fallback));
+  if (unlike) {
+    const what = unlike.fallback ? "that falls back" : "without a fallback";
+    found.push(beside(unlike, `The cheapest ${what}, ${unlike.name},`));
+  }
   const safe = rows.find((row) => row.gap_kind === "exact");
   if (safe && best.gap_kind !== "exact") {
     found.push(beside(safe, `The cheapest that trains as if nothing had failed, ${safe.name},`));

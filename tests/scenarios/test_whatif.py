@@ -47,7 +47,7 @@ def test_a_point_of_the_grid_is_the_engines_own_bill(study: Path, grid: Grid) ->
             summaries.setdefault(key, []).append(
                 json.loads((study / folder / "summary.json").read_text())
             )
-    assert len(summaries) == 4 * 9
+    assert len(summaries) == 5 * 9
     for (arm, *at), runs in summaries.items():
         setting = replace(scenario_setting(grid), at=tuple(at))
         found = outcome(grid, grid.option(arm), setting)
@@ -83,7 +83,7 @@ def test_between_points_fresh_runs_lie_within_the_stated_error(
 
 def test_outside_is_unknown(grid: Grid) -> None:
     found = answers(grid, (), turned(grid, ["losses_per_h=2.1"]))
-    assert [row["known"] for row in found["options"]] == [False] * 4
+    assert [row["known"] for row in found["options"]] == [False] * 5
     assert found["sentences"] == [
         "Unknown: the setting lies outside the grid, and nothing is extrapolated."
     ]
@@ -313,3 +313,17 @@ def test_a_trained_study_tells_the_loss_of_another(study: Path, tmp_path: Path) 
     assert near["gap_kind"] == "interpolated", near["gap_why"]
     assert near["gap"] is not None
     assert near["gap_error"] > 0
+
+
+def test_an_option_that_falls_back_is_told_apart(study: Path, grid: Grid) -> None:
+    option = grid.option("fallback-wait")
+    assert option.market == "spot"
+    words = "fixed, 60 s after it fell vacant or at once from 2 losses of the slot on"
+    assert grid.fallbacks == {words: ["fallback-wait"]}
+    assert words in write_whatif(study).read_text()
+    told = answers(grid, (), turned(grid, ["losses_per_h=2", "mean_outage_h=0.2"]))
+    row = next(row for row in told["options"] if row["name"] == "fallback-wait")
+    assert min(row["usd_by"][pool] for pool in ("near", "far", "fixed")) > 0, "both markets"
+    assert row["outage_rounds"] is None, "a slot is not out for as long as its worker"
+    assert any("that falls back" in each or "without a fallback" in each
+               for each in told["sentences"])  # fmt: skip

@@ -1,4 +1,4 @@
-"""A small study that is really simulated: two markets and a mix, two policies."""
+"""A small study that is really simulated: two markets, a mix and a fallback, two policies."""
 
 from __future__ import annotations
 
@@ -36,6 +36,10 @@ sweep:
       pools.*ar.workers: 2
       pools.fixed.workers: 6
       cluster.place: {ends: fixed, inner: [near, far]}
+    fallback-wait:
+      recovery.policy: [wait]
+      pools.*ar.fallback: {pool: fixed, after_wait_s: 60, after_losses: 2}
+      pools.fixed.workers: 9
     fixed-wait: {recovery.policy: [wait], pools.*ar.workers: 0, pools.fixed.workers: 9}
   parameters:
     pools.*ar.losses_per_h: [0.5, 1.0, 2.0]
