@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from trainer import tokens as tokens_module
 from trainer.config import StdlibData, TextData
@@ -80,16 +82,48 @@ def test_a_text_too_small_for_its_vocabulary_has_fewer_entries() -> None:
     assert made.train.max() < len(made.token_bytes)
 
 
+words = st.lists(
+    st.text(st.sampled_from("ab1-\u00e9\u706b' \n\t\r\u00a0\x1c"), max_size=30), max_size=9
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(words, st.integers(1, 12))
+def test_pieces_that_end_behind_words_have_the_tokens_of_the_whole(
+    texts: list[str], piece_chars: int
+) -> None:
+    text = " ".join(texts)
+    whole = tokens_module._learn([text], 270)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens_module, "PIECE_CHARS", piece_chars)
+        pieces = list(tokens_module._pieces(text, tokens_module._word_end))
+        assert tokens_module._learn([text], 270).to_str() == whole.to_str()
+    assert "".join(pieces) == text
+    ids = [i for piece in pieces for i in whole.encode(piece).ids]
+    assert ids == whole.encode(text).ids
+
+
 def test_long_documents_are_encoded_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "one two three\n" * 40 + "x" * 100
+    """Behind line ends; where a line is as long as a piece, behind a word."""
+    text = "one two three\n" * 40 + "x " * 100
     whole = tokenize([text], ["a\n"], 280)
     monkeypatch.setattr(tokens_module, "PIECE_CHARS", 50)
     monkeypatch.setattr(tokens_module, "FORMAT", "pieces")  # another cache entry
-    pieces = tokenize([text], ["a\n"], 280)
-    assert list(tokens_module._pieces("ab\ncd")) == ["ab\ncd"]
-    assert len(list(tokens_module._pieces(text))) > 5
-    assert "".join(tokens_module._pieces(text)) == text
-    assert pieces.token_bytes[pieces.train].sum() == whole.token_bytes[whole.train].sum()
+    pieces = list(tokens_module._pieces(text, tokens_module._line_end))
+    assert "".join(pieces) == text
+    assert [len(piece) for piece in pieces] == [56] * 10 + [51, 52, 52, 45]
+    assert np.array_equal(tokenize([text], ["a\n"], 280).train, whole.train)
+
+
+@pytest.mark.parametrize("letter", ["A", " ", "\0", "\n"])
+def test_a_run_without_a_word_end_is_cut_anywhere(letter: str) -> None:
+    """Learning takes the square of its length: this was minutes."""
+    text = "a b\n" + letter * 500_000 + "c d\n"
+    made = tokenize([text], ["a\n"], 280)
+    assert made.token_bytes[made.train].sum() == len(text)
+    pieces = list(tokens_module._without_long_runs(text))
+    assert "".join(pieces) == text
+    assert max(map(len, pieces)) <= tokens_module.LONGEST_RUN + 10
 
 
 def test_the_digest_of_a_text_knows_where_documents_end() -> None:
