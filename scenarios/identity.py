@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from scenarios.memory import trains_elsewhere
 from scenarios.schema import Scenario
+from scenarios.texts import text_files, text_paths
 from sim.config import TraceOutages
 from trainer.config import Data, StdlibData, WikiData
 
@@ -96,23 +97,19 @@ def text_identity(data: Data) -> str:
     if isinstance(data, WikiData):
         return data.source  # the trainer checks that it is the one file it can be
     digest = hashlib.sha256()
-    for given in (data.path, getattr(data, "held_out", None)):
-        if given is not None:
-            digest.update(_files_identity(Path(given)))
+    for path in text_paths(data):
+        digest.update(_files_identity(path))
     return digest.hexdigest()
 
 
 def _files_identity(path: Path) -> bytes:
     """Digest of a file, or of the corpus files below a folder."""
     digest = hashlib.sha256()
-    kinds = {".txt", ".jsonl", ".parquet", ".bin"}
     with contextlib.suppress(OSError):  # what cannot be read is told by the trainer, with the cure
-        found = sorted(file for file in path.rglob("*") if file.suffix in kinds)
-        for file in found if path.is_dir() else [path]:
-            if file.is_file():
-                digest.update(os.fsencode(file.relative_to(path)) + b"\0")
-                about = file.stat()
-                digest.update(_file_identity(file, about.st_size, about.st_mtime_ns))
+        for file in text_files(path):
+            digest.update(os.fsencode(file.relative_to(path)) + b"\0")
+            about = file.stat()
+            digest.update(_file_identity(file, about.st_size, about.st_mtime_ns))
     return digest.digest()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scenarios.schema import Scenario
+from scenarios.texts import corpus_bytes
 from trainer.memory import memory_bytes
 
 CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -34,11 +35,16 @@ def trains_elsewhere(device: str) -> bool:
 
 def training_bytes(scenario: Scenario, processes: int) -> int:
     """Memory of one run with so many processes; 0 where nothing is trained, or not on the CPU."""
+    return sum(_parts(scenario, processes).values())
+
+
+def _parts(scenario: Scenario, processes: int) -> dict[str, int]:
     if scenario.train is None or trains_elsewhere(scenario.train.device):
-        return 0
+        return {}
     replicas, stages = scenario.cluster.replicas, scenario.cluster.stages
     at_most = max(1, min(processes, replicas))
-    return sum(memory_bytes(scenario.train, scenario.method, replicas, stages, at_most).values())
+    corpus = corpus_bytes(scenario.train.data)
+    return memory_bytes(scenario.train, scenario.method, replicas, stages, at_most, corpus)
 
 
 def needed_bytes(scenarios: Sequence[Scenario], jobs: int) -> int:
@@ -60,6 +66,9 @@ def too_large(scenarios: Sequence[Scenario], jobs: int) -> str | None:
             "train a smaller train.model or fewer train.inner.sequences, and time the large one "
             "by work.model"
         )
+        text = max(_parts(scenario, 1).get("text", 0) for scenario in scenarios)
+        if alone - text < here:
+            cure = f"give less text, it takes {text / GB:.1f} GB of that"
     return (
         f"training needs about {needed / GB:.1f} GB of memory in {jobs} processes, "
         f"{alone / GB:.1f} GB in one; this machine has {here / GB:.1f} GB: {cure}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -105,9 +106,11 @@ def _split(tokens: Ids, end_of_text: int | None) -> tuple[Ids, Ids]:
     if end_of_text is not None:
         ends = np.flatnonzero(tokens == end_of_text) + 1
         if len(ends) >= HELD_OUT_ONE_IN:
-            number = np.zeros(len(tokens), dtype=np.int64)
-            number[ends[ends < len(tokens)]] = 1
-            is_held_out = number.cumsum() % HELD_OUT_ONE_IN == HELD_OUT_ONE_IN - 1
+            is_held_out = np.zeros(len(tokens), dtype=np.bool_)
+            last = HELD_OUT_ONE_IN - 1
+            starts, stops = ends[last - 1 :: HELD_OUT_ONE_IN], ends[last::HELD_OUT_ONE_IN]
+            for start, stop in zip_longest(starts, stops):  # the last document may have no id
+                is_held_out[start:stop] = True
             return tokens[~is_held_out], tokens[is_held_out]
     cut = len(tokens) - len(tokens) // HELD_OUT_ONE_IN
     return tokens[:cut], tokens[cut:]

@@ -24,7 +24,7 @@ FORMAT = "2"
 END_OF_TEXT = "<|endoftext|>"
 """Token 0, after each document; it stands for no byte."""
 PIECE_CHARS = 1 << 20
-"""Text is learned and encoded in pieces of about so many characters: in one go it takes gigabytes."""
+"""Text is learned and encoded in pieces of about so many characters: whole it takes gigabytes."""
 LONGEST_RUN = 20_000
 """Characters without a space, or spaces without a character, are cut after so many: learning takes
 the square of their number, a day for a megabyte of DNA or the zeros of a broken file."""

@@ -9,7 +9,7 @@ import pytest
 from scenarios import memory
 from scenarios.derive import timed_sizes
 from scenarios.load import ScenarioError, dump, load
-from scenarios.plan import plan
+from scenarios.plan import plan, prepared
 from scenarios.schema import Scenario
 
 
@@ -106,6 +106,26 @@ def test_more_memory_than_there_is_is_refused_with_the_number_and_a_cure(
     assert told is not None
     assert "GB in one; this machine has 16.0 GB: train a smaller train.model" in told
     assert memory.needed_bytes([scenario("train: null")], 4) == 0
+
+
+@pytest.mark.parametrize(("source", "each"), [("text", 4), ("jsonl", 4), ("parquet", 12)])
+def test_a_large_text_counts_by_the_size_of_its_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, source: str, each: int
+) -> None:
+    monkeypatch.setattr(memory, "machine_bytes", lambda: int(16e9))
+    suffix = source if source != "text" else "txt"
+    (folder / "c").mkdir()
+    for name, size in ((f"a.{suffix}", 10**9), (f"b.{suffix}", 5 * 10**9), ("c.bin", 10**11)):
+        with (folder / "c" / name).open("wb") as file:
+            file.truncate(size)  # takes no room
+    scenario(f"train: {{model: tiny, data: {{source: {source}, path: c}}}}")
+    loaded = load("s.yaml")
+    text = prepared(loaded.scenario, loaded.root, with_training=True)
+    without = memory.training_bytes(scenario("train: {model: tiny}"), 1)
+    assert memory.training_bytes(text, 1) - without == each * 6 * 10**9
+    told = memory.too_large([text], 1)
+    assert told is not None
+    assert f"give less text, it takes {(each * 6e9 + 5e7) / 1e9:.1f} GB of that" in told
 
 
 def test_what_is_refused_is_refused_before_anything_is_written(
