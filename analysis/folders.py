@@ -117,6 +117,8 @@ def _study(folder: Path, only: str | None = None) -> Listing:
         broken(path, "name, cells and baselines are expected")
     if not cells:
         broken(path, "it names no cells")
+    if not all(isinstance(run, str) for run in baselines.values()):
+        broken(path, "baselines must be names of run folders")
     wanted = dict(cells)
     if only is not None:
         wanted = {c: f for c, f in cells.items() if f == only}
@@ -203,18 +205,25 @@ def read_summary(folder: Path) -> dict[str, Any]:
             broken(path, f"{key} must be text (got {found.get(key)!r})")
     for key in _NUMBERS:
         _check_number(path, key, found.get(key))
+    for key in (*_NUMBERS_OR_NULL, "skip_stage_loss"):
+        if key not in found:
+            broken(path, f"{key} is missing")
     for key in _NUMBERS_OR_NULL:
-        if found.get(key) is not None:
+        if found[key] is not None:
             _check_number(path, key, found[key])
+    if not _is_policy(found.get("policy")):
+        broken(path, f"policy must be a list of names (got {found.get('policy')!r})")
     for key, parts in _MAPS.items():
         inner = found.get(key)
         if not isinstance(inner, dict):
             broken(path, f"{key} must be a map (got {inner!r})")
         for part in parts:
             _check_number(path, f"{key}.{part}", inner.get(part))
-    leans = found.get("skip_stage_loss")
+    leans = found["skip_stage_loss"]
     if not isinstance(leans, dict | None):
         broken(path, f"skip_stage_loss must be a map or null (got {leans!r})")
+    if leans and found["val_loss"] is None:
+        broken(path, "skip_stage_loss without val_loss")
     for stage, loss in (leans or {}).items():
         _check_number(path, f"skip_stage_loss.{stage}", loss)
         if not stage.isdecimal():
@@ -222,6 +231,13 @@ def read_summary(folder: Path) -> dict[str, Any]:
     if found["wall_s"] <= 0 or found["global_steps"] < 1:
         broken(path, "wall_s and global_steps must be above 0")
     return found
+
+
+def _is_policy(told: object) -> bool:
+    """Names, or maps of a name to its limits."""
+    names = [next(iter(one), None) if isinstance(one, dict) else one
+             for one in told] if isinstance(told, list) else [None]  # fmt: skip
+    return all(isinstance(name, str) for name in names)
 
 
 def _check_number(path: Path, key: str, value: object) -> None:

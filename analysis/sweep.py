@@ -203,6 +203,8 @@ def sweep_of(listing: Listing) -> Sweep | None:
         broken(path, "points, parameters and failed must be maps")
     if not (isinstance(arms, list) and isinstance(seeds, list)):
         broken(path, "arms and seeds must be lists")
+    if not seeds or not all(type(seed) is int for seed in seeds):
+        broken(path, "seeds must be whole numbers, one at least")
     until = told.get("until_half_width")
     if until is not None and type(until) not in (int, float):
         broken(path, "until_half_width must be a number or null")
@@ -223,16 +225,19 @@ def sweep_of(listing: Listing) -> Sweep | None:
 def _problem(point: Any, parameters: Mapping[str, Any]) -> str:
     if not isinstance(point, dict):
         return "a map is expected"
-    if not isinstance(point.get("arm"), str | None):
+    if not isinstance(point.get("arm", 0), str | None):
         return "arm must be a name or null"
     if not isinstance(point.get("parameters"), dict):
         return "parameters must be a map"
     if type(point.get("seed")) is not int:
         return "seed must be a whole number"
-    if not isinstance(point.get("control"), str | None):
+    if not isinstance(point.get("control", 0), str | None):
         return "control must be a name or null"
-    if point.get("control") is None and set(point["parameters"]) != set(parameters):
+    if point["control"] is None and set(point["parameters"]) != set(parameters):
         return f"a value of each of {', '.join(parameters)} is expected"
+    for key, value in point["parameters"].items():
+        if value not in parameters.get(key, ()):
+            return f"{key} {value!r} is not among the values of that parameter"
     return ""
 
 

@@ -127,7 +127,10 @@ def read_grid(folder: Path) -> Grid:
     if not scenarios:
         text = "no run with failures has finished; give `stageout run` the scenario again"
         raise AnalysisError(f"{folder}: {text} and it goes on")
-    pools, usd_per_gb, stored = prices_of(folder, scenarios)
+    try:
+        pools, usd_per_gb, stored = prices_of(folder, scenarios)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        broken(folder, f"prices in a scenario.yaml of it ({type(error).__name__}: {error})")
     options = tuple(
         _option(sweep, arm, scenarios[arm], axes, pools)
         for arm in (sweep.arms or (None,))
@@ -275,17 +278,22 @@ def _values(cell: Cell, pools: Mapping[str, PoolPrice], falls_back: bool) -> Val
     Where slots fall back, the outages of workers do not tell how long slots were out.
     """
     assert cell.entry is not None, "done"
-    told, path = cell.entry.summary, cell.entry.path / "summary.json"
-    billed = told.get("billed")
-    if not isinstance(billed, dict) or set(billed) != {"node_s", "bytes", "stored_byte_s"}:
-        broken(path, "billed: node_s, bytes and stored_byte_s are expected")
+    told = cell.entry.summary
+    try:
+        billed = told["billed"]
+        amounts = {
+            "gb_months": billed["stored_byte_s"] / GB / MONTH_S,
+            **{f"node_h.{name}": billed["node_s"].get(name, 0.0) / HOUR_S for name in pools},
+            **{f"gb.{link}": billed["bytes"][link] / GB for link in LINKS},
+        }
+    except (KeyError, TypeError, AttributeError):
+        broken(cell.entry.path / "summary.json",
+               "billed: node_s by pool, bytes by link and stored_byte_s are expected")  # fmt: skip
     rounds = None if falls_back else mean_outage_rounds(told)
     return {
         "hours": told["wall_s"] / HOUR_S,
         **{key: told[key] for key in PLAIN[1:5]},
-        "gb_months": billed["stored_byte_s"] / GB / MONTH_S,
-        **{f"node_h.{name}": billed["node_s"].get(name, 0.0) / HOUR_S for name in pools},
-        **{f"gb.{link}": billed["bytes"][link] / GB for link in LINKS},
+        **amounts,
         **{f"kind_gb.{kind}": told["bytes"][kind] / GB for kind in KINDS},
         **{key: value for key, value in
            {ROUNDS: rounds, GAP: told["val_loss_gap"]}.items()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from operator import itemgetter
+from collections.abc import Iterator
+from functools import reduce
+from operator import getitem, itemgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analysis import point_table
+from analysis import point_table, study_tables
 from analysis.folders import AnalysisError, find
 from analysis.stats import Interval, interval
 from analysis.sweep import PROBABILITY, Sweep, gap, sweep_of
@@ -166,6 +169,10 @@ def test_arms_of_one_seed_and_older_studies_are_no_sweep(tmp_path: Path, folder:
         ({"points": {"x": {"arm": None, "parameters": {}, "seed": 0, "control": 1}}}, "control m"),
         ({"points": {"x": {"arm": None, "parameters": {}, "seed": 0, "control": None}}},
          "points.x: a value of each of outages.probability is expected"),
+        ({"points": {"x": {"arm": None, "parameters": {"a": 1}, "seed": 0, "control": "noise"}}},
+         "points.x: a 1 is not among the values of that parameter"),
+        ({"baselines": {"x": []}}, "baselines must be names of run folders"),
+        ({"seeds": []}, "seeds must be whole numbers, one at least"),
     ],
 )  # fmt: skip
 def test_a_broken_study(tmp_path: Path, changes: dict[str, Any], what: str) -> None:
@@ -174,3 +181,37 @@ def test_a_broken_study(tmp_path: Path, changes: dict[str, Any], what: str) -> N
     rewrite(folder, **changes)
     with pytest.raises(AnalysisError, match=rf"study\.json: .*{what}.* with --force"):
         sweep_of(find(folder))
+
+
+ODD: tuple[Any, ...] = (None, True, -1, 1e308, "x", [], [[1]], {"a": 1})
+
+
+def places(told: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Of everything inside nested maps and lists."""
+    whole = told if isinstance(told, dict) else dict(enumerate(told if type(told) is list else ()))
+    for key, value in whole.items():
+        yield (*at, key)
+        yield from places(value, (*at, key))
+
+
+@pytest.mark.parametrize("name", ["study.json", "summary.json"])
+def test_a_folder_that_was_edited_by_hand_is_told_as_one(tmp_path: Path, name: str) -> None:
+    """Whatever stands there instead of what was written, or is missing: no traceback."""
+    made = FakeStudy(rates=(0.05, 0.4), seeds=(0,), controls=("noise",), global_steps=1)
+    folder = made.write(tmp_path / "study")
+    path = next(folder.rglob(name))
+    text = path.read_text()
+    for at in places(json.loads(text)):
+        for odd in (*ODD, places):  # the last one: nothing
+            told = json.loads(text)
+            inner = reduce(getitem, at[:-1], told)
+            if odd is places:
+                del inner[at[-1]]
+            else:
+                inner[at[-1]] = odd
+            path.write_text(json.dumps(told))
+            with contextlib.suppress(AnalysisError):
+                if (sweep := sweep_of(find(folder))) is not None:
+                    point_table.text_of(sweep)
+                    point_table.differences(sweep)
+                    study_tables.points_csv(sweep)
