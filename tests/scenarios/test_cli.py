@@ -85,6 +85,16 @@ def test_an_expectation_that_is_not_met_exits_3(small: Small, stageout: Command)
     assert "expected usd > 5, found 0." in missed.stderr
 
 
+def test_a_run_that_failed_is_told_before_an_expectation(small: Small, stageout: Command) -> None:
+    """Exit 3 says that everything ran; here an arm waits for who never comes back."""
+    file = str(small("script").path)
+    ends = "outages.script.end={replica: 0, stage: 0, gone_s: 0.01}"
+    arms = "sweep.arms={bad: {recovery.policy: [wait]}, good: {recovery.policy: [idle]}}"
+    done = stageout("run", file, "--no-train", ends, arms, "expect={usd: '> 5'}", "--jobs", "1")
+    assert done.returncode == 1, done.stderr
+    assert "expected usd > 5" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("override", "told"),
     [
