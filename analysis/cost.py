@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from analysis import rates, style
-from analysis.folders import Entry
+from analysis.families import families
 from analysis.style import Drawn, Line
 from analysis.sweep import Series, Sweep, value_of
 
@@ -40,7 +40,9 @@ def cost_figure(sweep: Sweep) -> list[Drawn]:
         axes = figure.subplots()
         for line in lines[: rates.MOST]:
             _line(axes, line, look[line.name], str(sweep.along))
-        for k, entries in enumerate(_healthy(sweep)):
+        healthy = [[run for run in family.healthy if run.summary["val_loss"] is not None]
+                   for family in families(sweep)]  # fmt: skip
+        for k, entries in enumerate(filter(None, healthy)):
             x, y = (sum(map(read, (e.summary for e in entries))) / len(entries)
                     for read in (bill, LOSS))  # fmt: skip
             axes.plot(x, y, "*", color=style.INK, markersize=12, zorder=5,
@@ -71,14 +73,3 @@ def _line(axes: Axes, line: Series, look: Line, along: str) -> None:
         if len(point.done) > 1:
             told = list(point.values(bill).values()), list(point.values(LOSS).values())
             axes.plot(*told, "o", markersize=3.5, alpha=0.35, color=look.colour, markeredgewidth=0)
-
-
-def _healthy(sweep: Sweep) -> Sequence[Sequence[Entry]]:
-    """No-failure runs that were evaluated, those of arms that share them once; a seed each."""
-    found: dict[tuple[str, ...], list[Entry]] = {}
-    for arm in sweep.arms or (None,):
-        runs = {c.healthy.path: c.healthy for c in sweep.cells if c.arm == arm and c.healthy}
-        known = [run for run in runs.values() if run.summary["val_loss"] is not None]
-        if known:
-            found[tuple(sorted(str(run.path) for run in known))] = known
-    return list(found.values())

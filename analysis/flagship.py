@@ -11,10 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from analysis import numbers, rates, style
+from analysis.families import depths
 from analysis.load import Run, Study
 from analysis.rates import Axis
 from analysis.regimes import REGIMES
-from analysis.stats import Interval
 from analysis.style import Drawn
 from analysis.sweep import NOISE, PROBABILITY, Sweep, gap, value_of, values_of
 
@@ -115,9 +115,9 @@ def _noise(axes: Axes, sweep: Sweep, axis: Axis) -> None:
 
 
 def _depth(axes: Axes, sweep: Sweep) -> None:
-    """The depth value: one line where arms agree, else one in the colour of each."""
+    """The depth value: one line where families agree, else one in the colour of each."""
     known = depths(sweep)
-    means = [told.mean for told, _ in known.values()]
+    means = [told.mean for _, told in known]
     if not means:
         return
     look: dict[str, Any] = {"linestyle": style.REFERENCE, "linewidth": 1.3, "zorder": 1}
@@ -126,23 +126,12 @@ def _depth(axes: Axes, sweep: Sweep) -> None:
         axes.axhline(fmean(means), color=style.INK, label=label, **look)
         return
     lines = rates.looks(sweep)
-    for arm, (told, names) in known.items():
-        line = next(lines[series.name] for series in sweep.series() if series.arm == arm)
-        label = f"without inner stages: {numbers.gap(told.mean)} ({', '.join(names)})"
-        axes.axhline(told.mean, color=line.colour, label=label, **look)
-
-
-def depths(sweep: Sweep) -> dict[str | None, tuple[Interval, list[str]]]:
-    """Depth value by the first arm that has it, with all arms that share it."""
-    found: dict[str | None, tuple[Interval, list[str]]] = {}
-    for arm in sweep.arms or (None,):
-        told = sweep.depth(arm)
-        same = next((first for first, (other, _) in found.items() if other == told), None)
-        if told is not None and same is None:
-            found[arm] = (told, [arm or "all"])
-        elif told is not None:
-            found[same][1].append(str(arm))
-    return found
+    for family, told in known:
+        colour = next(lines[series.name].colour for series in sweep.series()
+                      if any(map(family.holds, series.points)))  # fmt: skip
+        whose = family.named(", ".join(family.arms))
+        label = f"without inner stages: {numbers.gap(told.mean)} ({whose})"
+        axes.axhline(told.mean, color=colour, label=label, **look)
 
 
 def _dress(axes: Axes, sweep: Sweep, axis: Axis) -> None:

@@ -16,6 +16,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from analysis import rates, scales, style
+from analysis.families import families
 from analysis.load import Study
 from analysis.scales import Scale
 from analysis.stats import interval
@@ -54,10 +55,10 @@ def mean_curve(frames: Sequence[pd.DataFrame], x: str, y: str) -> Curve:
 
 @dataclass(frozen=True)
 class Column:
-    """An arm: its no-failure runs and its points, as frames of their evaluations, one a seed."""
+    """An arm: its no-failure runs, of each family, and its points; evaluations, a frame a seed."""
 
     arm: str | None
-    healthy: tuple[pd.DataFrame, ...]
+    healthy: tuple[tuple[pd.DataFrame, ...], ...]
     points: dict[str, tuple[pd.DataFrame, ...]]
     """By name; `gap` is the loss minus that of the no-failure run of the same seed."""
     of: int
@@ -75,9 +76,10 @@ def columns_of(study: Study, sweep: Sweep) -> list[Column]:
             points = [points[round(k * (count - 1) / (POINTS - 1))] for k in range(POINTS)]
         named = {sweep.name(None, p.parameters) if p.parameters else "with failures": frames
                  for p, frames in points}  # fmt: skip
-        paths = {c.healthy.path for p, _ in points for c in p.done if c.healthy is not None}
         if named:
-            found.append(Column(arm, tuple(seen[path] for path in sorted(paths)), named, count))
+            own = [f for f in families(sweep) if any(f.holds(point) for point, _ in points)]
+            healthy = (tuple(seen[e.path] for e in f.healthy if len(seen[e.path])) for f in own)
+            found.append(Column(arm, tuple(filter(None, healthy)), named, count))
     return found
 
 
@@ -137,12 +139,13 @@ def _columns(
         grid = figure.subplots(rows, len(drawn), squeeze=False, sharex=True, sharey="row",
                                height_ratios=(1.3, 1)[:rows])  # fmt: skip
         for k, column in enumerate(drawn):
-            healthy = mean_curve(column.healthy, scale.key, "val_loss")
             for name, frames in column.points.items():
                 for row, key in enumerate(("val_loss", "gap")[:rows]):
                     _draw(grid[row, k], mean_curve(frames, scale.key, key), scale, colours[name])
-            grid[0, k].plot(scale.of(healthy.x), healthy.mean, linestyle=style.REFERENCE,
-                            linewidth=1.4, color=style.INK, zorder=4)  # fmt: skip
+            for frames in column.healthy:
+                healthy = mean_curve(frames, scale.key, "val_loss")
+                grid[0, k].plot(scale.of(healthy.x), healthy.mean, linestyle=style.REFERENCE,
+                                linewidth=1.4, color=style.INK, zorder=4)  # fmt: skip
             grid[0, k].set_title(style.short(column.arm or "", 22), fontsize=10)
             scale.dress(grid[-1, k])
             grid[-1, k].xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))

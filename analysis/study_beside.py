@@ -8,7 +8,8 @@ from statistics import fmean
 from typing import Any
 
 from analysis import numbers, words
-from analysis.flagship import Clock, clock_of, depths, round_words
+from analysis.families import depths
+from analysis.flagship import Clock, clock_of, round_words
 from analysis.load import Run, Study
 from analysis.point_table import side
 from analysis.rates import inner_stages, lean_of, span
@@ -58,13 +59,15 @@ def _noise(sweep: Sweep) -> Sentence:
 def _depth(sweep: Sweep) -> Sentence:
     """The depth value of each method, and how much of it the highest rate takes."""
     parts, spent = [], []
-    for told, names in depths(sweep).values():
-        of = f" ({listed(names)})" if len(sweep.arms) > 1 else ""
-        parts.append(f"{interval(told, ' nats')}{of}")
+    known = depths(sweep)
+    for family, told in known:
+        is_told = len(known) > 1 or len(sweep.arms) > 1
+        whose = f" ({family.named(listed(family.arms))})" if is_told else ""
+        parts.append(f"{interval(told, ' nats')}{whose}")
         for line in sweep.series()[:LINES]:
             last = line.points[-1].interval()
             is_known = side(told, sweep.noise(line.arm)) in ("above", "unknown") and told.mean > 0
-            if (line.arm or "all") in names and last is not None and is_known:
+            if family.holds(line.points[-1]) and last is not None and is_known:
                 spent.append(f"{line.name} {numbers.percent(last.mean / told.mean)}")
     if not parts:
         return Sentence("")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from analysis import numbers, point_table
+from analysis.families import families
 from analysis.inputs import flat
 from analysis.load import Study
 from analysis.point_table import Difference, differences, half_width, runs_of
@@ -62,18 +64,15 @@ def control_table(study: Study, sweep: Sweep) -> Table | None:
     """Controls without failures against the no-failure runs: what differs, and by how much."""
     rows = []
     for name in sweep.controls:
-        of_arms = {arm: sweep.control(name, arm) for arm in sweep.arms or (None,)}
-        told: list[tuple[Cell, ...]] = []
-        for cells in of_arms.values():
+        for family in families(sweep):
+            cells = family.control(sweep, name)
             moved = values_of(cells)
             mean = interval(moved)
-            if mean is None or cells in told:
+            if mean is None:
                 continue
-            told.append(cells)  # arms that share a no-failure run share its controls
-            shared = [arm for arm, others in of_arms.items() if others == cells and arm]
             rows.append((
                 name,
-                ", ".join(shared) or numbers.NOTHING,
+                family.named(", ".join(family.arms)),
                 _what_differs(study, cells[0]),
                 str(mean.n),
                 numbers.mean_gap(mean.mean),
@@ -101,17 +100,13 @@ def _what_differs(study: Study, cell: Cell) -> str:
 def anchor_table(study: Study, sweep: Sweep) -> Table | None:
     """Losses to hold the others against: the no-failure runs' and what counting reaches."""
     rows: list[tuple[str, ...]] = []
-    known: dict[tuple[float, ...], list[str]] = {}
-    for arm in sweep.arms or (None,):
-        runs = {c.healthy.path: c.healthy for c in sweep.cells if c.arm == arm and c.healthy}
-        losses = tuple(run.summary["val_loss"] for run in runs.values())
-        if losses and None not in losses:
-            known.setdefault(losses, []).append(arm or "all")
-    for same, arms in known.items():
-        told = interval(same)
-        assert told is not None, "not empty"
-        rows.append((f"no failure: {', '.join(arms)}", numbers.loss(told.mean), half_width(told),
-                     str(told.n)))  # fmt: skip
+    for family in families(sweep):
+        losses = (run.summary["val_loss"] for run in family.healthy)
+        told = interval(loss for loss in losses if loss is not None)
+        if told is not None:
+            whose = family.named(", ".join(family.arms))
+            rows.append((f"no failure: {whose}", numbers.loss(told.mean), half_width(told),
+                         str(told.n)))  # fmt: skip
     text = text_nats(study)
     for key, what in (("bigram_nats", "counting pairs of tokens (bigrams)"),
                       ("unigram_nats", "counting single tokens (unigrams)")):  # fmt: skip
@@ -163,13 +158,17 @@ def points_csv(sweep: Sweep) -> str:
 
 
 def _every(sweep: Sweep) -> Iterator[tuple[str | None, Point]]:
-    """Points, then no-failure runs and controls of each arm."""
+    """Points, then no-failure runs and controls of each arm and value that has its own."""
     for point in sweep.points:
         yield None, point
     for name in (NO_FAILURE, *sweep.controls):
-        for arm in dict.fromkeys(cell.arm for cell in sweep.cells if cell.control == name):
-            same = [c for c in sweep.cells if c.control == name and c.arm == arm]
-            yield name, Point(arm, {}, tuple(same))
+        found: dict[str, list[Cell]] = {}
+        for cell in sweep.cells:
+            if cell.control == name:
+                place = json.dumps([cell.arm, cell.parameters], sort_keys=True)
+                found.setdefault(place, []).append(cell)
+        for same in found.values():
+            yield name, Point(same[0].arm, same[0].parameters, tuple(same))
 
 
 def differences_csv(sweep: Sweep) -> str:

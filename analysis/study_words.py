@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis import numbers, words
-from analysis.flagship import depths
+from analysis.families import depths
 from analysis.load import Study
 from analysis.point_table import NONE_TOLD, Difference, differences, has_losses, side
 from analysis.rates import span

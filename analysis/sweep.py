@@ -128,10 +128,6 @@ class Sweep:
         moved = values_of(self.control(NOISE, arm))
         return max(map(abs, moved), default=None)
 
-    def depth(self, arm: str | None = None) -> Interval | None:
-        """How much worse a model without inner stages is: what those are worth."""
-        return interval(values_of(self.control(DEPTH, arm)))
-
     @property
     def numeric(self) -> tuple[str, ...]:
         """Parameters whose values are numbers, at least two."""

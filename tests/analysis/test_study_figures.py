@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from analysis import cost, flagship, grids, rates, seeds, study_report, study_words, style
+from analysis.families import Family, depths
 from analysis.flagship import Clock, clock_of
 from analysis.folders import find
 from analysis.load import Study, without_timelines
@@ -157,8 +158,7 @@ def test_the_flagship_carries_its_controls(full: Loaded) -> None:
     study, sweep = full
     found = flagship.flagship(study, sweep)[0]
     told = texts(found)
-    depth = sweep.depth("skip")
-    assert depth is not None
+    ((_, depth),) = depths(sweep)
     for needed in ("losses per inner-slot-hour, at 2.58 min a round (simulated)",
                    "hostile-spot, 77 % in bulk", f"up to {sweep.noise():.3f}",
                    f"{depth.mean:+.3f}", "realised share of replica-rounds degraded",
@@ -304,7 +304,7 @@ def test_a_depth_value_that_is_not_known_is_no_measure(tmp_path: Path) -> None:
     """+0.01 ± 0.05: a gap is no part of it."""
     study, sweep = loaded(FakeStudy(rates=(0.05, 0.4), global_steps=5), tmp_path)
     assert "Gaps at 40 % in parts of it: skip" in "".join(words(study, sweep))
-    with mock.patch.object(Sweep, "depth", return_value=Interval(0.01, 0.05, 3)):
+    with mock.patch.object(Family, "depth", return_value=Interval(0.01, 0.05, 3)):
         told = "".join(words(study, sweep))
     assert "+0.010 ± 0.050 nats" in told
     assert "in parts of it" not in told

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from analysis import point_table, study_tables
+from analysis.families import depths, families
 from analysis.folders import AnalysisError, find
+from analysis.load import without_timelines
 from analysis.stats import Interval, interval
 from analysis.sweep import PROBABILITY, Sweep, gap, sweep_of
 from analysis.table import table
@@ -71,10 +73,47 @@ def test_a_control_counts_once_where_arms_share_it(folder: Path) -> None:
     )
     assert study.noise("skip") == max(abs(value or 0) for value in skip)
     assert study.noise() == max(abs(value or 0) for value in skip + shared)
-    depth = study.depth("shared")
-    assert depth is not None
+    _, (family, depth) = depths(study)
+    assert family.arms == ("shared",)
     assert depth.n == 3
     assert depth.mean == pytest.approx(0.12, abs=0.01)
+
+
+def test_seeds_are_averaged_only_where_no_failure_runs_are_of_one_kind(tmp_path: Path) -> None:
+    """A parameter that changes what is trained without failures has such runs of each value."""
+    made = FakeStudy({"a": ("skip", SKIP), "b": ("skip", SKIP)}, rates=(0.05,), lengths=(2, 6),
+                     offsets={"a": 0.0, "b": 0.4}, global_steps=2, noise=0.0)  # fmt: skip
+    folder = made.write(tmp_path / "study")
+    told = json.loads((folder / "study.json").read_text())
+    for label, point in told["points"].items():  # as if arm b were the second length
+        length = 2 if point["arm"] == "a" else 6
+        is_kept = point["control"] is not None or point["parameters"][LENGTH] == length
+        point |= {"arm": None, "parameters": point["parameters"] or {LENGTH: length}}
+        told["cells"] |= {} if is_kept else {label: None}
+    points = {k: v for k, v in told["points"].items() if told["cells"][k] is not None}
+    cells = {k: told["cells"][k] for k in points}
+    rewrite(folder, points=points, cells=cells, arms=[])
+    study = swept(folder)
+    found = families(study)
+    assert [(f.named("all"), len(f.healthy), len(f.points)) for f in found] == [
+        ("all, outage rounds 2", 3, 1),
+        ("all, outage rounds 6", 3, 1),
+    ]
+    assert [depth.n for _, depth in depths(study)] == [3, 3]
+    assert all((depth.half_width or 0) < 1e-9 for _, depth in depths(study))
+    listing = without_timelines(find(folder))
+    anchors, controls = (f(listing, study) for f in (study_tables.anchor_table,
+                                                     study_tables.control_table))  # fmt: skip
+    assert anchors is not None
+    assert [row[0] for row in anchors.rows[:2]] == [
+        "no failure: all, outage rounds 2",
+        "no failure: all, outage rounds 6",
+    ]
+    assert float(anchors.rows[1][1]) - float(anchors.rows[0][1]) == pytest.approx(0.4, abs=0.002)
+    assert controls is not None
+    assert {row[3] for row in controls.rows} == {"3"}
+    rows = study_tables.points_csv(study).splitlines()
+    assert len(rows) == 1 + 2 + 2 * 3
 
 
 def test_a_ranking_needs_an_interval_without_zero_and_more_than_noise(folder: Path) -> None:
