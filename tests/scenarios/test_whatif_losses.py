@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,21 @@ def test_a_study_whose_no_failure_runs_alone_have_finished_is_no_grid(tmp_path: 
             (folder / told["cells"][label] / "summary.json").unlink(missing_ok=True)
     with pytest.raises(AnalysisError, match="no run with failures has finished"):
         write_whatif(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "was", "stands", "problem"),
+    [
+        ("scenario.yaml", "usd_per_h:", "usd_an_hour:", "prices in a scenario.yaml of it"),
+        ("scenario.yaml", "network:", "net:", "pools, network and method are expected"),
+        ("summary.json", '"node_s"', '"seconds"', "billed: node_s by pool"),
+    ],
+)
+def test_files_of_another_version_are_told_as_such(
+    study: Path, tmp_path: Path, name: str, was: str, stands: str, problem: str
+) -> None:
+    folder = Path(shutil.copytree(study, tmp_path / "study"))
+    for path in folder.glob(f"*/{name}"):
+        path.write_text(path.read_text().replace(was, stands))
+    with pytest.raises(AnalysisError, match=f"{problem}.* with --force"):
+        read_all(folder, None)
