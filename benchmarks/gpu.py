@@ -5,8 +5,9 @@
 1. `tiny` for some rounds on the CPU in fp32, on the GPU in fp32 and in bf16: losses side by side.
    The first must agree closely; bf16 may differ by its rounding.
 2. The same on the GPU twice: the bits must be equal.
-3. `small` and `178m` in bf16: tokens/s, share of the peak (FLOPs by `trainer.sizes`: 2 a matrix
-   value and token forward, twice that backward, attention causal), most memory.
+3. `small`, its replicas side by side and in turn, and `178m` in bf16: tokens/s, share of the peak
+   (FLOPs by `trainer.sizes`: 2 a matrix value and token forward, twice that backward, attention
+   causal), most memory.
 
 Says so and exits 2 where torch sees no GPU.
 """
@@ -31,11 +32,23 @@ NEAR = {"fp32": 2e-3, "bf16": 3e-2}
 """Relative difference of a round's loss from the CPU's that is no cause for worry."""
 
 
-def train(model: str, device: str, bf16: bool, replicas: int, rounds: int, **more: Any) -> Any:
-    """A trainer after so many rounds, the loss of each, and the seconds of each."""
+def train(
+    model: str,
+    device: str,
+    bf16: bool,
+    replicas: int,
+    rounds: int,
+    in_turn: bool = False,
+    **more: Any,
+) -> Any:
+    """A trainer after so many rounds, the loss of each, and the seconds of each.
+
+    in_turn: replicas share no product, also where they would.
+    """
     spec = Train.model_validate({"model": model, "device": device, "eval_sequences": 64, **more})
     trainer = Trainer(spec, Method(inner_steps=5), replicas, STAGES, rounds, seed=0)
     trainer.worker.replica.is_bf16 = bf16
+    trainer.worker.is_side_by_side &= not in_turn
     steps = np.full((replicas, STAGES), 5, np.int32)
     losses, took_s = [], []
     for g in range(rounds):
@@ -67,22 +80,26 @@ def compare() -> bool:
     return good
 
 
-def speed(model: str, sequences: int, peak_flops: float | None) -> None:
+def speed(
+    model: str, replicas: int, sequences: int, peak_flops: float | None, in_turn: bool
+) -> None:
     """Tokens/s and memory of one model on the GPU."""
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     inner = {"sequences": sequences}
-    trainer, _, took_s = train(model, "cuda", True, 2, 4, inner=inner)
+    trainer, _, took_s = train(model, "cuda", True, replicas, 4, in_turn, inner=inner)
     shape = trainer.train.shape()
-    tokens = 2 * 5 * sequences * shape.seq
+    tokens = replicas * 5 * sequences * shape.seq
     second_s = min(took_s[1:])  # the first one warms up
     forward = sum(forward_flops_per_token(shape, STAGES, trainer.method.boundary))
     flops_per_s = 3 * forward * tokens / second_s
     share = f", {flops_per_s / peak_flops:.1%} of the peak" if peak_flops else ""
+    how = "side by side" if trainer.worker.is_side_by_side else "in turn"
     print(
-        f"{model}: {tokens / second_s:,.0f} tokens/s, {flops_per_s / 1e12:.1f} TFLOP/s{share}, "
+        f"{model} {how}: {tokens / second_s:,.0f} tokens/s, "
+        f"{flops_per_s / 1e12:.1f} TFLOP/s{share}, "
         f"{torch.cuda.max_memory_allocated() / 1e9:.1f} GB at most "
-        f"(2 replicas x {sequences} x {shape.seq} tokens, outer step included)"
+        f"({replicas} replicas x {sequences} x {shape.seq} tokens, outer step included)"
     )
 
 
@@ -98,8 +115,9 @@ def main() -> None:
     print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}")
     good = compare()
     peak = options.peak_tflops * 1e12 if options.peak_tflops else None
-    for model, sequences in (("small", 32), ("178m", 8)):
-        speed(model, sequences, peak)
+    for in_turn in (False, True):
+        speed("small", 8, 8, peak, in_turn)
+    speed("178m", 2, 8, peak, in_turn=True)
     raise SystemExit(0 if good else 1)
 
 

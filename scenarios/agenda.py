@@ -143,14 +143,15 @@ def attempt(
     if run.folder.is_done:
         return None
     the_users: tuple[type[Exception], ...] = (CorpusError, TraceError)
-    in_the_field: tuple[type[Exception], ...] = (StalledError, StoreError, OSError, MemoryError)
+    in_the_field: tuple[type[Exception], ...] = (StalledError, StoreError, OSError)
     if run.scenario.train is not None:
         from trainer.replica import NonFiniteLoss
-        from trainer.work import DeviceError
+        from trainer.work import DeviceError, is_out_of_memory
         from trainer.workers import WorkerDied
 
         in_the_field += (NonFiniteLoss, WorkerDied)
         the_users += (DeviceError,)
+    kept = f"Finished global steps are kept in {run.folder.path}"
     try:
         return execute(run, tell, on_row, processes, patience_s=0.0)
     except Busy as busy:
@@ -158,4 +159,10 @@ def attempt(
     except the_users as error:
         return RunError(str(error), exit_code=2)
     except in_the_field as error:
-        return RunError(f"{error}. Finished global steps are kept in {run.folder.path}")
+        return RunError(f"{error}. {kept}")
+    except MemoryError:
+        return RunError(f"out of memory. {kept}")
+    except RuntimeError as error:
+        if run.scenario.train is None or not is_out_of_memory(error):
+            raise
+        return RunError(f"out of memory: {str(error).splitlines()[0]} {kept}")

@@ -84,7 +84,7 @@ class Training:
         try:
             told = json.loads((self.path / "done.json").read_text("utf-8"))
             whole = hashlib.sha256(self.record.read_bytes()).hexdigest()
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         is_good = isinstance(told, dict) and told.get("rounds_sha256") == whole
         return told if is_good else None
@@ -116,7 +116,7 @@ class Training:
                 if told["global_step"] != len(found):
                     break
                 found.append(Round.of(told))
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 break
         return found
 
@@ -171,7 +171,7 @@ class Training:
     def _saved(self) -> list[int]:
         if not self.checkpoints.is_dir():
             return []
-        return sorted(int(p.name) for p in self.checkpoints.iterdir() if p.name.isdigit())
+        return sorted(int(p.name) for p in self.checkpoints.iterdir() if p.name.isdecimal())
 
     def _drop(self, saved: list[int], keep: frozenset[int]) -> None:
         for done in saved:

@@ -85,7 +85,7 @@ def _facts(folder: Path) -> dict[str, Any]:
         facts = json.loads(path.read_bytes())
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the latter where brackets nest deep
         raise CheckpointError(f"{path} is not JSON: {error}") from error
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         raise CheckpointError(f"{path} is not a trainer checkpoint of format {FORMAT}")

@@ -17,7 +17,7 @@ class Directive:
         live-stage mask. An idle or stopped replica is all 0.
     sends: bool: the slot's pseudo-gradient is in the aggregate.
     joins: 0 no; 1 the same worker; 2 a new one. Applies before the first inner step: the slot
-        starts from the anchor with fresh moments and error feedback.
+        starts from the anchor, and with the moments and error feedback of `train.on_return`.
     """
 
     index: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,6 +18,7 @@ from trainer import checkpoint
 from trainer.config import Method, Train
 from trainer.data import load_corpus
 from trainer.directive import Directive
+from trainer.memory import EVALUATION_SEQUENCES
 from trainer.model import initialise
 from trainer.outer import Counts
 from trainer.replica import LocalRound, NonFiniteLoss
@@ -26,7 +27,6 @@ from trainer.shared import Shipped
 from trainer.sizes import forward_flops_per_token
 from trainer.state import ReplicaState
 from trainer.work import (
-    EVALUATION_SEQUENCES,
     Job,
     Part,
     Worker,
@@ -80,9 +80,11 @@ class Trainer:
         ):
             _copy(row, new)
 
+        self._shipped = shipped = cache(lambda: Shipped(job))
+
         def recruit() -> partial[Worker]:
             assert worker.memory is not None, "`use` has looked"
-            return partial(Worker.join, Shipped(job), worker.memory, torch.get_num_threads())
+            return partial(Worker.join, shipped(), worker.memory, torch.get_num_threads())
 
         self.crew = Crew(worker, recruit)
         self._flops = np.array(forward_flops_per_token(train.shape(), stages, method.boundary))
@@ -94,8 +96,9 @@ class Trainer:
         It returns at once; others take part as soon as they are up. There are never fewer than
         before. Where memory cannot be shared, a GPU's included, there is this one.
         """
-        if self.worker.memory is not None and self.worker.memory.is_shared:
-            self.crew.grow(min(processes, len(self.state.replicas)))
+        wanted, memory = min(processes, len(self.state.replicas)), self.worker.memory
+        if wanted > 1 and memory is not None and memory.is_shared and self._shipped().is_shared:
+            self.crew.grow(wanted)
 
     def close(self) -> None:
         """End the other processes."""

@@ -24,7 +24,7 @@ SELECTION_BYTES = 16
 ALLOCATOR = 0.15
 """Share that glibc's allocator keeps beside what lives."""
 EVALUATION_SEQUENCES = 16
-"""As in the loop: sequences of one forward pass of an evaluation."""
+"""Held-out sequences in one forward pass; more of tiny's logits than that leave the cache."""
 
 
 def memory_bytes(

@@ -99,6 +99,11 @@ class Shipped:
         for view, (start, stop) in zip(views, self._spans, strict=True):
             self._memory.buffer[start:stop] = view
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether it can be sent; see `Memory`."""
+        return self._memory.is_shared
+
     def open(self) -> Any:
         """An equal object; its arrays are views of the shared memory: write to none of them."""
         whole = memoryview(self._memory.buffer)

@@ -18,6 +18,7 @@ from trainer.boundary import Codec, codec, of_replica
 from trainer.config import Method, Train
 from trainer.data import Corpus
 from trainer.directive import Directive
+from trainer.memory import EVALUATION_SEQUENCES
 from trainer.model import Pipeline
 from trainer.outer import Counts, OuterMethod, outer_method
 from trainer.randomness import Purpose, generator
@@ -30,8 +31,6 @@ CPU = torch.device("cpu")
 SIDE_BY_SIDE_UP_TO_D = 512
 """Width up to which replicas are trained side by side on a GPU, since one alone leaves it idle.
 Assumed; `benchmarks/gpu.py` measures it."""
-EVALUATION_SEQUENCES = 16
-"""Held-out sequences in one forward pass; more of tiny's logits than that leave the cache."""
 
 
 def setup_torch(threads: int = 1) -> None:
@@ -46,6 +45,11 @@ def setup_torch(threads: int = 1) -> None:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     # it would write NaN over every fresh tensor, to catch reads that we do not make
     deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined] # not in stubs
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether torch had no memory to give: for a GPU it has a class of error, else only words."""
+    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
 
 
 class DeviceError(ValueError):
@@ -166,7 +170,7 @@ class Worker:
         """Replicas that are trained together: each alone, or those with equal steps and codec."""
         groups: dict[Hashable, list[int]] = {}
         for r in replicas:
-            together = (told.steps[r].tobytes(), id(self.links[r]))
+            together = (told.steps[r].tobytes(), self.job.method.boundary.compresses(r))
             groups.setdefault(together if self.is_side_by_side else r, []).append(r)
         return list(groups.values())
 

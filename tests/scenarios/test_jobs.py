@@ -57,6 +57,36 @@ def test_a_killed_process_stops_the_run_with_its_steps_kept_and_it_resumes_to_th
     assert run.folder.metrics.read_bytes() == whole.folder.metrics.read_bytes()
 
 
+@pytest.mark.parametrize("kind", ["python", "cpu", "gpu", "bug"])
+def test_a_machine_without_memory_left_is_told_in_a_line(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    import torch
+
+    from trainer.loop import Trainer
+
+    def step(*_: object) -> None:
+        if kind == "python":
+            raise MemoryError
+        if kind == "cpu":
+            torch.empty(1 << 55)
+        if kind == "gpu":
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate.\nMore lines")
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Trainer, "step", step)
+    run = the_run(small("none"), tmp_path)
+    if kind == "bug":
+        with pytest.raises(RuntimeError, match="a bug"):
+            attempt(run, quiet, lambda row: None, lambda: 1)
+        return
+    outcome = attempt(run, quiet, lambda row: None, lambda: 1)
+    assert isinstance(outcome, RunError)
+    assert outcome.message.startswith("out of memory")
+    assert outcome.message.endswith(f"Finished global steps are kept in {run.folder.path}")
+    assert (outcome.exit_code, outcome.message.count("\n")) == (1, 0)
+
+
 def test_a_run_alone_uses_all_jobs_and_a_run_beside_others_its_share(
     small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

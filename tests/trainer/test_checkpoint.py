@@ -163,6 +163,7 @@ TAMPERING: dict[str, tuple[Callable[[Path], object], str]] = {
     "no facts": (lambda f: (f / "trainer.json").unlink(), "cannot read .*trainer.json"),
     "no model": (lambda f: (f / "model.safetensors").unlink(), "cannot read .*model"),
     "cut facts": (lambda f: (f / "trainer.json").write_text('{"form'), "not JSON"),
+    "deep facts": (lambda f: (f / "trainer.json").write_text("[" * 10**5), "not JSON"),
     "a list": (lambda f: (f / "trainer.json").write_text("[]"), "not a trainer checkpoint"),
     "format": (lambda f: edit(f / "trainer.json", format=99), "not a trainer checkpoint"),
     "no digest": (lambda f: edit(f / "trainer.json", sha256=None), "lacks committed"),

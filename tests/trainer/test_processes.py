@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.trainer.test_checkpoint import everything
+from trainer import shared
 from trainer.config import Boundary, DiLoCo, SparseLoCo
 from trainer.directive import Directive
 from trainer.loop import Evaluation, Trainer
@@ -97,6 +98,17 @@ def test_there_are_no_more_processes_than_replicas(make_trainer: MakeTrainer) ->
     with make_trainer(1) as trainer:
         trainer.use(8)
         assert trainer.crew.wait() == 1
+
+
+def test_a_text_that_cannot_be_shared_is_trained_on_by_one(
+    make_trainer: MakeTrainer, directives: list[Directive], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a limit on file sizes lies between the state and the text."""
+    with make_trainer(REPLICAS) as trainer:
+        monkeypatch.setattr(shared, "_anonymous_file", lambda nbytes: None)
+        trainer.use(3)
+        assert trainer.crew.wait() == 1
+        go(trainer, directives[:1])
 
 
 def test_a_bad_loss_and_a_killed_process_stop_the_step_and_a_load_goes_on_to_the_same_bits(

@@ -47,6 +47,13 @@ def test_it_computes_what_replicas_in_turn_compute(
             assert torch.allclose(mine.first[s], theirs.first[s], rtol=1e-3, atol=1e-6)
 
 
+def test_those_that_do_not_compress_are_together_too(make_trainer: MakeTrainer) -> None:
+    trainer = make_trainer(4, boundary=Boundary(codec="shared", weak_replicas=[1]))
+    told = Directive(0, *(np.zeros((4, 4), kind) for kind in (np.int32, np.bool_, np.int8)))
+    trainer.worker.is_side_by_side = True
+    assert trainer.worker._alike(told, range(4)) == [[0, 2, 3], [1]]
+
+
 def test_the_replica_that_is_not_finite_is_named(
     make_trainer: MakeTrainer, directive: MakeDirective
 ) -> None:
