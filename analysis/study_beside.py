@@ -176,23 +176,32 @@ def _regime(regime: Regime) -> str:
 
 
 def _bill(study: Study, sweep: Sweep) -> Sentence:
-    """Hours and dollars at the highest value of every line, and without failures."""
+    """Hours and dollars at the highest value of every line, and of its no-failure runs."""
     along = sweep.along
-    ends = {line.name: _spent(study, [c.entry.summary for c in line.points[-1].done if c.entry])
-            for line in sweep.series() if line.points[-1].done}  # fmt: skip
-    healthy = {c.healthy.path: c.healthy.summary for c in sweep.cells if c.healthy}
-    if along is None or not ends:
+    lines = [line for line in sweep.series() if line.points[-1].done]
+    if along is None or not lines:
         return Sentence("")
     top = value_of(along, max(sweep.parameters[along]))
-    parts = [f"{name} took {spent} at {top}" for name, spent in list(ends.items())[:LINES]]
-    if healthy:
-        parts.append(f"no failure {_spent(study, list(healthy.values()))}")
+    took, healthy = [], []
+    for line in lines:
+        cells = line.points[-1].done
+        took.append(_spent(study, [c.entry.summary for c in cells if c.entry]))
+        healthy.append(_spent(study, [c.healthy.summary for c in cells if c.healthy]))
+    alike = len(set(healthy)) == 1
+    parts = [
+        f"{line.name} took {spent} at {top}" + (f" ({own} without failures)" * (not alike))
+        for line, spent, own in list(zip(lines, took, healthy, strict=True))[:LINES]
+    ]
+    if alike:
+        parts.append(f"no failure {healthy[0]}")
     end = ", at the prices assumed below" if study.has_prices else ""
     return Sentence(f"For the same global steps {listed(parts)}{end}.", SIMULATED)
 
 
 def _spent(study: Study, summaries: Sequence[Mapping[str, Any]]) -> str:
     """Mean hours, and dollars where anything has a price."""
+    if not summaries:
+        return "not finished"
     hours = numbers.hours(fmean(s["wall_s"] for s in summaries))
     usd = numbers.usd(fmean(s["usd"]["total"] for s in summaries))
     return f"{hours} hours and {usd}" if study.has_prices else f"{hours} hours"

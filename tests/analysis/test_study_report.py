@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import html
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -159,3 +160,20 @@ def test_a_run_of_a_study_has_its_own_report(tmp_path: Path) -> None:
     run = sweep.points[1].done[0].entry
     assert run is not None
     assert "idle, probability=0.05, seed 0 ended 0.0" in text_of(write_report(run.path))
+
+
+@pytest.mark.usefixtures("_plain")
+def test_the_bill_names_each_arm_s_own_no_failure_run(tmp_path: Path) -> None:
+    def bill(folder: Path) -> str:
+        text = text_of(write_report(folder))
+        return text[text.index("For the same global steps") :].split("assumed below")[0]
+
+    made = FakeStudy(offsets={"idle": 0.3})
+    folder = made.write(tmp_path)
+    assert "and no failure 0.861 hours and $25.44, at the prices" in bill(folder)
+    for seed in made.seeds:
+        file = folder / made.told["cells"][f"no_failure:idle, seed {seed}"] / "summary.json"
+        summary = json.loads(file.read_text("utf-8"))
+        file.write_text(json.dumps(summary | {"wall_s": 7200.0}), "utf-8")
+    assert "at 40 % (0.861 hours and $25.44 without failures)" in bill(folder)
+    assert "at 40 % (2.00 hours and $25.44 without failures)" in bill(folder)
