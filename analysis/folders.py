@@ -23,6 +23,8 @@ CLASSES = (
 )
 """What a slot's seconds are spent on, from useful to useless."""
 
+NAMED = 6
+"""No more cells than these are named in a message."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _NUMBERS = (
     "seed",
@@ -137,8 +139,10 @@ def _study(folder: Path, only: str | None = None) -> Listing:
         found = read_summary(folder / run)
         entries.append(Entry(names[0], folder / run, found, baseline, tuple(names[1:])))
     if not entries:
+        left = len(unfinished) - NAMED
+        more = f" and {left} more" if left > 0 else ""
         raise AnalysisError(
-            f"{folder}: no finished run ({', '.join(unfinished)} not done); "
+            f"{folder}: no finished run ({'; '.join(unfinished[:NAMED])}{more} not done); "
             "give `stageout run` the scenario again and it goes on"
         )
     entries.sort(key=lambda entry: not entry.is_baseline)

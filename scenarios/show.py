@@ -59,10 +59,10 @@ class Show:
         self._is_live = console.is_terminal and not is_quiet
         self._is_quiet = is_quiet
         self._bars = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),  # a value may look like some
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.fields[told]}", markup=False),
             console=console,
             disable=not self._is_live,
         )

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from analysis import folders
 from analysis.folders import AnalysisError, find, read_summary
 from analysis.table import table, text_of
 
@@ -96,13 +97,16 @@ def test_an_empty_folder(tmp_path: Path) -> None:
         find(tmp_path)
 
 
-def test_nothing_finished(folder: Path) -> None:
+def test_nothing_finished(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in folder.glob("*/summary.json"):
         path.unlink()
-    with pytest.raises(AnalysisError, match=r"no finished run \(no_failure, skip, idle not done\)"):
+    with pytest.raises(AnalysisError, match=r"no finished run \(no_failure; skip; idle not done\)"):
         find(folder)
     with pytest.raises(AnalysisError, match=r"not finished .* `stageout run` .* goes on"):
         find(run_folder(folder, "skip"))
+    monkeypatch.setattr(folders, "NAMED", 2)  # of thousands, some
+    with pytest.raises(AnalysisError, match=r"\(no_failure; skip and 1 more not done\)"):
+        find(folder)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"name": "a"}', '{"a": NaN}', '{"a": 1}\x00'])
