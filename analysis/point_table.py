@@ -76,9 +76,11 @@ def key_heads(sweep: Sweep) -> tuple[str, ...]:
 
 
 def runs_of(point: Point) -> str:
-    """How many seeds have finished; of how many, where some have not."""
-    done, planned = len(point.done), len(point.cells)
-    return str(done) if done == planned else f"{done} of {planned}"
+    """How many seeds have finished; of how many, where some have not; and with how many gaps,
+    where some have none: one of the two runs was cut before the evaluation of the other."""
+    done, planned, gaps = len(point.done), len(point.cells), len(point.values())
+    of = str(done) if done == planned else f"{done} of {planned}"
+    return f"{of}, gap of {gaps}" if 0 < gaps < done else of
 
 
 @dataclass(frozen=True)

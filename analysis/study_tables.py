@@ -148,7 +148,7 @@ def points_csv(sweep: Sweep) -> str:
     return csv_of([
         {"arm": point.arm, "control": control}
         | {key: point.parameters.get(key) for key in sweep.parameters}
-        | {"n": len(point.done), "planned": len(point.cells)}
+        | {"n": len(point.done), "planned": len(point.cells), "gap_n": len(point.values())}
         | _ends("gap", point.interval())
         | {key: point.mean(lambda s, key=key: s[key]) for key in QUANTITIES}  # type: ignore[misc]
         | {"usd": point.mean(lambda s: s["usd"]["total"])}

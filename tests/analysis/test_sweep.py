@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 import json
 from collections.abc import Iterator
 from functools import reduce
@@ -179,6 +181,23 @@ def test_missing_and_failed_cells_are_told(tmp_path: Path) -> None:
     assert "2 of 3" in text
     assert "(failed: skip, probability=0.05, seed 1: global step 7: not finite?[31m)" in text
     assert "(not finished, left out: idle, probability=0.05, seed 2)" in text
+
+
+def test_a_run_without_a_gap_is_not_counted_in_its_interval(tmp_path: Path) -> None:
+    """As where `stop` cuts the no-failure run before the last evaluation of the other."""
+    made = FakeStudy({"skip": ("skip", SKIP)}, rates=(0.05,), controls=(), global_steps=1)
+    folder = made.write(tmp_path / "study")
+    run = json.loads((folder / "study.json").read_text())["cells"]["skip, probability=0.05, seed 1"]
+    path = folder / run / "summary.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"val_loss_gap": None}))
+    study = swept(folder)
+    (point,) = study.points
+    told = point.interval()
+    assert told is not None
+    assert told.n == 2
+    assert point_table.runs_of(point) == "3, gap of 2"
+    row = next(csv.DictReader(io.StringIO(study_tables.points_csv(study))))
+    assert (row["n"], row["gap_n"], float(row["gap"])) == ("3", "2", told.mean)
 
 
 def test_arms_of_one_seed_and_older_studies_are_no_sweep(tmp_path: Path, folder: Path) -> None:
