@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainer.config import BinData, Data, JsonlData, ParquetData, StdlibData, TextData, WikiData
-from trainer.corpus_error import CorpusError
+from trainer.corpus_error import CorpusError, read_bytes
 from trainer.tables import jsonl_rows, parquet_rows
 from trainer.wiki import ATTRIBUTION, summaries
 
@@ -124,11 +124,9 @@ def _standard_library(folder: Path) -> list[str]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8")
+        return read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
         raise CorpusError(f"{path} is not UTF-8 ({error.reason}): save it as UTF-8") from error
-    except OSError as error:
-        raise CorpusError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _sorted(paths: list[Path], folder: Path) -> list[Path]:

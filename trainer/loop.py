@@ -265,6 +265,7 @@ class Trainer:
             "seed": self.seed,
             "text_sha256": facts["sha256"],
             "tokenizer_sha256": facts["tokenizer_sha256"],
+            "shards": facts.get("shards"),
         }
 
     def _parts(self) -> checkpoint.Parts:

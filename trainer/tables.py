@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trainer.corpus_error import CorpusError, in_short
+from trainer.corpus_error import CorpusError, in_short, read_bytes
 
 Row = tuple[str, str | None]
 """A text and its label; no label where there is no shard key."""
@@ -18,7 +18,7 @@ Row = tuple[str, str | None]
 def jsonl_rows(path: Path, text: str, shard_by: str | None) -> list[Row]:
     """One JSON object a line; blank lines are passed over. Raises CorpusError."""
     rows: list[Row] = []
-    for number, line in enumerate(_bytes(path).split(b"\n"), start=1):
+    for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
         if not line.strip():
             continue
         where = f"{path}:{number}"
@@ -116,10 +116,3 @@ def _values(path: Path, name: str, column: pa.ChunkedArray) -> list[Any]:
             "write it again"
         ) from error
     return values
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise CorpusError(f"cannot read {path}: {error.strerror}") from error

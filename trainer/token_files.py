@@ -10,6 +10,7 @@ import numpy as np
 
 from trainer.config import BinData
 from trainer.corpora import HELD_OUT_ONE_IN, CorpusError, files
+from trainer.corpus_error import read_bytes
 from trainer.tokens import Ids, Tokens
 
 START = 4 * 256
@@ -55,10 +56,7 @@ def _joined(found: list[Ids]) -> Ids:
 
 def _one(path: Path) -> Ids:
     """The tokens of one file, its kind told by the magic."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise CorpusError(f"cannot read {path}: {error.strerror}") from error
+    content = read_bytes(path, is_text=False)
     if not content:
         raise CorpusError(f"{path} is empty: make it again")
     magic = int.from_bytes(content[:4], "little")

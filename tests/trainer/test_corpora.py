@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from trainer import wiki
+from trainer.checkpoint import CheckpointError
 from trainer.config import JsonlData, Method, Model, ParquetData, TextData, Train, WikiData
 from trainer.corpora import CorpusError, documents
 from trainer.data import Corpus, deal, load_corpus
@@ -199,6 +200,10 @@ def test_a_trainer_shards_by_its_replicas(
     with Trainer(train, Method(inner_steps=3), 2, 2, 1, 0, tmp_path) as trainer:
         assert len(trainer.corpus.shards) == 2
         assert trainer.step(directive(0, [[3, 3], [3, 3]])).train_tokens > 0
+        trainer.save(tmp_path)
+    on_all = train.model_copy(update={"data": data.model_copy(update={"shard_by": None})})
+    with pytest.raises(CheckpointError, match="of another run: shards differ"):
+        Trainer(on_all, Method(inner_steps=3), 2, 2, 1, 0, tmp_path).load(tmp_path)
 
 
 # --- the wheel --------------------------------------------------------------------------------
