@@ -34,6 +34,8 @@ from analysis.whatif_grid import GAP, LINKS, ROUNDS, Grid, Option, read_grid
 
 __all__ = ["AnalysisError", "answers", "read_all", "turned", "write_whatif"]
 
+LEAST, MOST = 1e-9, 1e9
+"""Of a knob that is not 0: with more, or less, sums of bills overflow."""
 SCRIPTS = ("whatif_model.js", "whatif_words.js", "whatif_charts.js", "whatif_page.js")
 
 
@@ -139,8 +141,8 @@ def turned(grid: Grid, knobs: Sequence[str]) -> Setting:
             value = float(text)
         except ValueError:
             raise AnalysisError(f"{knob}: a number is expected after =") from None
-        if not 0 <= value < float("inf"):
-            raise AnalysisError(f"{knob}: must be 0 or more")
+        if value != 0 and not LEAST <= value <= MOST:
+            raise AnalysisError(f"{knob}: must be 0, or from {LEAST:g} to {MOST:g}")
         setting = _turn(grid, setting, name, value)
     return setting
 

@@ -35,6 +35,8 @@ WORDS = {
     "outages.duration_global_steps": ("outage", "global steps"),
 }
 STEP_TIME = ("healthy global step", "s")
+STEP_KNOB = "global_step_s"
+"""An axis of such seconds is not called by the key that was swept, whose values are others."""
 
 Values = Mapping[str, float]
 """A run: quantity -> number."""
@@ -183,12 +185,12 @@ def scenario_of(entry: Entry) -> dict[str, Any]:
 def _axis(sweep: Sweep, key: str) -> Axis:
     """A parameter; keys that only make the job slower or faster become seconds of a step."""
     title, unit = WORDS.get(key) or WORDS.get(key.rpartition(".")[2]) or ("", "")
+    knob = short(key, sweep.parameters).replace(" ", "_")
     knots = tuple(sorted(map(float, sweep.parameters[key])))
     seconds = _step_seconds(sweep, key)
     if key.startswith("work.") and len(set(seconds.values())) == len(knots):
-        title, unit = STEP_TIME
+        (title, unit), knob = STEP_TIME, STEP_KNOB
         knots = tuple(sorted(seconds.values()))
-    knob = short(key, sweep.parameters).replace(" ", "_")
     return Axis(key, knob, title or knob.replace("_", " "), unit, knots)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from analysis.interpolation import bracket
 from analysis.numbers import significant, usd
 from analysis.whatif_grid import Grid
 
@@ -27,7 +28,7 @@ def sentences(grid: Grid, told: Mapping[str, Any]) -> list[str]:
         return ["Nothing is chosen to compare."]
     rows = {row["name"]: row for row in told["options"] if row["known"]}
     if not rows:
-        return ["Unknown: the setting lies outside the grid, and nothing is extrapolated."]
+        return [_unknown(grid, told["setting"]["at"])]
     ranked = sorted(rows.values(), key=lambda row: row["usd_per_mtok"])
     best = ranked[0]
     where = ", ".join(
@@ -51,7 +52,7 @@ def sentences(grid: Grid, told: Mapping[str, Any]) -> list[str]:
     if safe is not None and safe is not best and best["gap_kind"] != "exact":
         lead = f"The cheapest that trains as if nothing had failed, {safe['name']},"
         found.append(_beside(safe, best, lead))
-    if told["even"] is not None:
+    if told["even"] is not None and best["usd_per_mtok"]:
         found += _even(grid, told)
     front = ", ".join(told["front"])
     found.append(f"Not beaten in dollars, hours and loss at once: {front}.")
@@ -64,10 +65,24 @@ def trimmed(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def _unknown(grid: Grid, at: Sequence[float]) -> str:
+    out = [
+        f"{axis.title} {trimmed(value)} is outside {trimmed(axis.knots[0])} to "
+        f"{trimmed(axis.knots[-1])} {axis.unit}".rstrip()
+        for axis, value in zip(grid.axes, at, strict=True)
+        if bracket(axis.knots, value, axis.scale) is None
+    ]
+    if not out:
+        return "Unknown: the runs around this setting have not all finished."
+    return f"Unknown: {'; '.join(out)}, and nothing is extrapolated."
+
+
 def _beside(row: Row, best: Row, lead: str) -> str:
+    times = f"takes {significant(row['hours_per_gtok'] / best['hours_per_gtok'])} times as long."
+    if not best["usd_per_mtok"]:
+        return f"{lead} costs {usd(row['usd_per_mtok'])} and {times}"
     cost = significant(row["usd_per_mtok"] / best["usd_per_mtok"])
-    time = significant(row["hours_per_gtok"] / best["hours_per_gtok"])
-    return f"{lead} costs {cost} times as much and takes {time} times as long."
+    return f"{lead} costs {cost} times as much and {times}"
 
 
 def _even(grid: Grid, told: Mapping[str, Any]) -> list[str]:

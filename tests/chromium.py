@@ -80,6 +80,12 @@ class Page:
         assert "exceptionDetails" not in told, told
         return told["result"].get("value")
 
+    def press(self, key: str, code: int) -> None:
+        """A key, down and up, for what has the focus."""
+        for kind in ("rawKeyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key,
+                      windowsVirtualKeyCode=code, nativeVirtualKeyCode=code)  # fmt: skip
+
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """A command of the protocol, and its answer."""
         self._count += 1

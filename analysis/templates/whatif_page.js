@@ -40,7 +40,7 @@ const KNOBS = [
     get: () => setting.usd_per_gb_month, set: (v) => { setting.usd_per_gb_month = v; },
     low: 0, high: Math.max(0.1, 2 * START.usd_per_gb_month), isLog: false},
 ];
-const NOTCHES = 1000;
+const NOTCHES = 1000, LEAST = 1e-9, MOST = 1e9;
 
 function placeOf(knob, value) {
   const of = knob.isLog ? Math.log : Number;
@@ -65,9 +65,7 @@ function buildKnobs() {
       "aria-label": `${knob.label}, ${knob.unit}`});
     knob.range.addEventListener("input", () => turn(knob, valueOf(knob, Number(knob.range.value))));
     knob.number.addEventListener("input", () => {
-      if (knob.number.value !== "" && Number(knob.number.value) >= 0) {
-        turn(knob, Number(knob.number.value));
-      }
+      if (isKnobValue(knob.number.value)) turn(knob, Number(knob.number.value));
     });
     const row = element("div", {class: "knob"}, label, knob.number,
       element("span", {class: "unit"}, knob.unit), knob.range);
@@ -93,6 +91,12 @@ function buildKnobs() {
   }
 }
 
+// The same as `turned` takes on the command line: anything else is no number to calculate with.
+function isKnobValue(text) {
+  const value = text.trim() === "" ? NaN : Number(text);
+  return value === 0 || (value >= LEAST && value <= MOST);
+}
+
 function turn(knob, value) {
   knob.set(value);
   render();
@@ -106,12 +110,13 @@ function readAddress() {
   hidden = new Set();
   for (const [key, value] of new URLSearchParams(location.hash.slice(1))) {
     const knob = KNOBS.find((one) => one.id === key);
-    if (knob && value !== "" && Number.isFinite(Number(value)) && Number(value) >= 0) {
-      knob.set(Number(value));
-    }
+    if (knob && isKnobValue(value)) knob.set(Number(value));
     const isOption = GRID.options.some((option) => option.name === value);
     if ((key === "a" || key === "b") && isOption) chosen[key] = value;
-    if (key === "hide") hidden.add(value);
+    const [kind, ...rest] = value.split(" ");
+    const isKind = (kind === "market" || kind === "policy") &&
+      GRID.options.some((option) => option[kind] === rest.join(" "));
+    if (key === "hide" && isKind) hidden.add(value);
   }
 }
 
@@ -153,7 +158,10 @@ function showKnobs() {
   for (const knob of KNOBS) {
     const value = knob.get();
     if (document.activeElement !== knob.number) knob.number.value = Number(value.toPrecision(12));
-    knob.range.value = Math.max(0, Math.min(NOTCHES, placeOf(knob, value)));
+    // several notches round to one value: put back to its own, arrow keys would never leave it
+    if (valueOf(knob, Number(knob.range.value)) !== value) {
+      knob.range.value = Math.max(0, Math.min(NOTCHES, placeOf(knob, value)));
+    }
     knob.range.setAttribute("aria-valuetext", `${trimmed(value)} ${knob.unit}`);
   }
   for (const box of document.querySelectorAll("[data-hide]")) {

@@ -35,16 +35,15 @@ function choosePair(rows) {
 function sentences(grid, told) {
   if (!told.options.length) return ["Nothing is chosen to compare."];
   const rows = ranked(told.options);
-  if (!rows.length) {
-    return ["Unknown: the setting lies outside the grid, and nothing is extrapolated."];
-  }
+  if (!rows.length) return [unknownWords(grid, told.setting.at)];
   const best = rows[0];
   const where = grid.axes.map((axis, k) =>
     `${axis.title} ${trimmed(told.setting.at[k])} ${axis.unit}`.trimEnd()).join(", ");
   const found = [`${best.name} is cheapest: ${usd(best.usd_per_mtok)} per million tokens, ` +
     `${significant(best.hours_per_gtok)} h per billion` + (where ? ` (${where}).` : ".")];
-  const beside = (row, lead) => `${lead} costs ` +
-    `${significant(row.usd_per_mtok / best.usd_per_mtok)} times as much and takes ` +
+  const cost = (row) => (best.usd_per_mtok === 0 ? usd(row.usd_per_mtok)
+    : `${significant(row.usd_per_mtok / best.usd_per_mtok)} times as much`);
+  const beside = (row, lead) => `${lead} costs ${cost(row)} and takes ` +
     `${significant(row.hours_per_gtok / best.hours_per_gtok)} times as long.`;
   for (const market of new Set(rows.map((row) => row.market))) {
     if (market === best.market) continue;
@@ -60,9 +59,19 @@ function sentences(grid, told) {
   if (safe && best.gap_kind !== "exact") {
     found.push(beside(safe, `The cheapest that trains as if nothing had failed, ${safe.name},`));
   }
-  if (told.even) found.push(...evenWords(grid, told));
+  if (told.even && best.usd_per_mtok !== 0) found.push(...evenWords(grid, told));
   found.push(`Not beaten in dollars, hours and loss at once: ${told.front.join(", ")}.`);
   return [...found, lossWords(best)];
+}
+
+function unknownWords(grid, at) {
+  const out = grid.axes.filter((axis, k) => bracket(axis, at[k]) === null).map((axis) => {
+    const [low, high] = [axis.knots[0], axis.knots[axis.knots.length - 1]].map(trimmed);
+    return `${axis.title} ${trimmed(at[grid.axes.indexOf(axis)])} is outside ${low} to ${high} ` +
+      axis.unit;
+  });
+  if (!out.length) return "Unknown: the runs around this setting have not all finished.";
+  return `Unknown: ${out.map((text) => text.trimEnd()).join("; ")}, and nothing is extrapolated.`;
 }
 
 function evenWords(grid, told) {

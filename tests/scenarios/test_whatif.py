@@ -20,7 +20,7 @@ from analysis.bill import outcome, scenario_setting
 from analysis.breakeven import Rated, even_along, even_spot_factor, front
 from analysis.folders import AnalysisError
 from analysis.whatif import answers, read_all, turned, write_whatif
-from analysis.whatif_grid import Grid
+from analysis.whatif_grid import LINKS, Grid, read_grid
 from scenarios.cli import app
 from tests.analysis.fake_study import FakeStudy
 from tests.chromium import PROGRAM, Page
@@ -85,7 +85,8 @@ def test_outside_is_unknown(grid: Grid) -> None:
     found = answers(grid, (), turned(grid, ["losses_per_h=2.1"]))
     assert [row["known"] for row in found["options"]] == [False] * 5
     assert found["sentences"] == [
-        "Unknown: the setting lies outside the grid, and nothing is extrapolated."
+        "Unknown: losses of a spot worker 2.1 is outside 0.5 to 2 an hour up, and nothing is "
+        "extrapolated."
     ]
     assert (found["pair"], found["even"], found["drivers"]) == (None, None, [])
 
@@ -142,13 +143,40 @@ def test_the_front() -> None:
     [
         ("losses=1", "losses: no such knob; there are losses_per_h, mean_outage_h, spot"),
         ("spot=cheap", "spot=cheap: a number is expected"),
-        ("spot=-1", "spot=-1: must be 0 or more"),
-        ("spot=nan", "must be 0 or more"),
+        ("spot=-1", "spot=-1: must be 0, or from 1e-09 to 1e+09"),
+        ("spot=nan", "must be 0, or from"),
+        ("spot=1e308", "must be 0, or from"),
+        ("spot=1e-320", "must be 0, or from"),
     ],
 )
 def test_knobs_that_cannot_be_turned(knob: str, problem: str, grid: Grid) -> None:
     with pytest.raises(AnalysisError, match=re.escape(problem)):
         turned(grid, [knob])
+
+
+FREE = [
+    *(f"usd_per_h.{pool}=0" for pool in ("near", "far", "fixed")),
+    *(f"usd_per_gb.{link}=0" for link in LINKS),
+    "usd_per_gb_month=0",
+]
+"""Volunteers are not paid."""
+
+
+def test_where_nothing_costs_anything_the_hours_are_compared(grid: Grid) -> None:
+    said = answers(grid, (), turned(grid, FREE))["sentences"]
+    assert said[0].startswith("spot-skip is cheapest: $0.00 per million tokens")
+    assert "costs $0.00 and takes" in said[1]
+
+
+def test_seconds_of_a_step_are_no_utilisation(tmp_path: Path) -> None:
+    """What is swept makes the job faster; the knob is in seconds, and called so."""
+    sweep = "sweep={parameters: {work.utilisation: [0.01, 0.02]}, seeds: 2}"
+    grid = read_grid(simulate(tmp_path, sweep, "global_steps=2"))
+    (axis,) = grid.axes
+    assert (axis.knob, axis.unit) == ("global_step_s", "s")
+    assert turned(grid, [f"global_step_s={axis.knots[1]}"]).at == (axis.knots[1],)
+    with pytest.raises(AnalysisError, match="no such knob"):
+        turned(grid, ["utilisation=0.02"])
 
 
 def test_the_command(study: Path, tmp_path: Path) -> None:
@@ -200,11 +228,8 @@ def test_the_page_says_what_python_says(study: Path, grid: Grid, tmp_path: Path)
     losses = FakeStudy(noise=0.0, controls=(), lengths=(1, 60), seeds=(0,)).write(tmp_path)
     trained = read_all(study, losses)[1]
     with Page(write_whatif(study, losses)) as page:
-        for knobs in settings(grid):
-            page.evaluate(
-                f"new Promise(go => {{ addEventListener('hashchange', () => setTimeout(go), "
-                f"{{once: true}}); location.hash = {json.dumps('&'.join(knobs))} }})"
-            )
+        for knobs in [*settings(grid), FREE]:
+            _go(page, "&".join(knobs))
             told = answers(grid, trained, turned(grid, knobs))
             _same(page.evaluate("last"), told)
             rows = {row["name"]: row for row in told["options"]}
@@ -216,9 +241,32 @@ def test_the_page_says_what_python_says(study: Path, grid: Grid, tmp_path: Path)
             lines = page.evaluate("[...document.querySelectorAll('#sentences p')]"
                                   ".map(line => line.textContent)")  # fmt: skip
             assert lines == told["sentences"]
+        for hostile in HOSTILE:
+            _go(page, hostile)
+            assert (
+                page.evaluate("last.sentences")
+                == answers(grid, trained, turned(grid, []))["sentences"]
+            )
+            assert page.evaluate("location.hash") == ""
         _knobs_work(page, lambda knobs: answers(grid, trained, turned(grid, knobs)))
         assert page.requests == [page.url]
         assert page.complaints == []
+
+
+def _go(page: Page, fragment: str) -> None:
+    """Another fragment in the page's address, and what the page makes of it."""
+    page.evaluate(
+        f"new Promise(go => {{ addEventListener('hashchange', () => setTimeout(go), "
+        f"{{once: true}}); location.hash = {json.dumps(fragment)} }})"
+    )
+
+
+HOSTILE = (
+    "losses_per_h=NaN&spot=1e999&usd_per_h.near=1e308&usd_per_h.far=-1",
+    "usd_per_h.near=1e-320&usd_per_h.far=%20&usd_per_gb_month=Infinity",
+    "a=<script>alert(1)</script>&hide=<img src=x onerror=alert(1)>&__proto__=1&toString=2",
+)
+"""Fragments of which nothing is a setting."""
 
 
 def _same(page: dict[str, Any], told: dict[str, Any]) -> None:
@@ -250,6 +298,7 @@ def _knobs_work(page: Page, answered: Callable[[list[str]], dict[str, Any]]) -> 
     page.evaluate("byId('reset').click()")
     page.evaluate("(k => { k.range.value = 1000; k.range.dispatchEvent(new Event('input')) })"
                   "(KNOBS[0])")  # fmt: skip
+    _keys_leave_a_knot(page)
     page.evaluate("(k => { k.number.value = '4.5'; k.number.dispatchEvent(new Event('input')) })"
                   "(KNOBS.find(k => k.id === 'usd_per_h.fixed'))")  # fmt: skip
     told = answered(["losses_per_h=2", "usd_per_h.fixed=4.5"])
@@ -264,6 +313,21 @@ def _knobs_work(page: Page, answered: Callable[[list[str]], dict[str, Any]]) -> 
     for row in rows:
         assert float(row["usd_per_mtok"]) == pytest.approx(costs[row["name"]])
         assert float(row["usd_per_h.fixed"]) == 4.5
+
+
+def _keys_leave_a_knot(page: Page) -> None:
+    """An arrow moves a slider by less than what a value is rounded by, and gets on all the same."""
+    for label, start in (("losses of a spot", 2.0), ("fixed", 3.06)):
+        slider = f"document.querySelector('input[type=range][aria-label^=\"{label}\"]')"
+        value = f"KNOBS.find(k => k.range === {slider}).get()"
+        page.evaluate(f"{slider}.focus()")
+        assert page.evaluate(value) == start
+        for _ in range(20):
+            page.press("ArrowLeft", 37)
+        assert page.evaluate(value) < 0.99 * start
+        for _ in range(20):
+            page.press("ArrowRight", 39)
+        assert page.evaluate(value) == pytest.approx(start, rel=0.01)
 
 
 # --- what makes no grid, or not all of it -----------------------------------------------------
