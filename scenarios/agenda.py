@@ -136,6 +136,7 @@ def attempt(
 ) -> Outcome:
     """Execute a run; what may go wrong in the field becomes a RunError with one line."""
     from scenarios.run import execute  # brings pyarrow, and torch if anything is trained
+    from scenarios.strict_json import TooLarge
     from sim.news import StalledError
     from sim.traces.trace import TraceError
     from trainer.corpora import CorpusError
@@ -143,7 +144,7 @@ def attempt(
     if run.folder.is_done:
         return None
     the_users: tuple[type[Exception], ...] = (CorpusError, TraceError)
-    in_the_field: tuple[type[Exception], ...] = (StalledError, StoreError, OSError)
+    in_the_field: tuple[type[Exception], ...] = (StalledError, TooLarge, StoreError, OSError)
     if run.scenario.train is not None:
         from trainer.replica import NonFiniteLoss
         from trainer.work import DeviceError, is_out_of_memory

@@ -28,6 +28,8 @@ class Outcome:
     """Committed by the deadline; all, if there is none."""
     tokens_for_usd: int
     """Committed before the bill was above the budget; all, if there is none."""
+    is_cut: bool = False
+    """`stop` ended it before its last global step."""
 
 
 @dataclass(frozen=True)
@@ -59,16 +61,17 @@ def simulated(scenario: Scenario) -> Outcome:
     job, target = Job(job_config(scenario)), scenario.target
     deadline_s = math.inf if target.deadline_h is None else target.deadline_h * HOUR_S
     budget_usd = math.inf if target.usd is None else target.usd
-    end_s, usd, tokens, in_time, for_usd = 0.0, 0.0, 0, 0, 0
+    end_s, usd, tokens, in_time, for_usd, rounds = 0.0, 0.0, 0, 0, 0, 0
     try:
         for g in global_steps(job, scenario.stop):
-            end_s, usd = g.end_s, usd + sum(g.usd.values())
+            rounds, end_s, usd = rounds + 1, g.end_s, usd + sum(g.usd.values())
             tokens += tokens_of(job, g)
             in_time = tokens if end_s <= deadline_s else in_time
             for_usd = tokens if usd <= budget_usd else for_usd
     except StalledError:
         end_s = usd = math.inf
-    return Outcome(end_s / HOUR_S, usd, in_time, for_usd)
+    is_cut = end_s < math.inf and rounds < scenario.global_steps
+    return Outcome(end_s / HOUR_S, usd, in_time, for_usd, is_cut)
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -95,6 +98,9 @@ def in_words(found: Odds) -> list[str]:
         f"  hours              {_spread([one.hours for one in outcomes], '{:,.4g}')}",
         f"  dollars            {_spread([one.usd for one in outcomes], '${:,.2f}')}",
     ]
+    cut = sum(one.is_cut for one in outcomes)
+    if cut:
+        lines.append(f"  stop               ends {cut} of {n} before their last global step")
     if found.deadline_h is not None:
         tokens = [float(one.tokens_in_time) for one in outcomes]
         lines.append(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenarios.schema import Scenario
+from scenarios.strict_json import dumps
 from sim.job import Job
 from sim.records import CLASSES, GlobalStep
 from trainer import sizes as trainer_sizes
@@ -128,11 +129,6 @@ def check_coupling(g: GlobalStep, r: StepResult | None, expected: Expected) -> N
 
 
 # --- files ----------------------------------------------------------------------------------
-
-
-def dumps(value: Mapping[str, Any]) -> str:
-    """One line of strict JSON: no NaN."""
-    return json.dumps(value, allow_nan=False)
 
 
 class LiveRecord:

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from scenarios.catalogue.files import csv_rows, named, wrong
+from scenarios.catalogue.files import csv_rows, header, named, wrong
 from scenarios.problems import Mark, Problem, ScenarioError, got
 from scenarios.strict_yaml import Node, node_of
 from sim.strict import Name
@@ -80,11 +80,12 @@ def links_of(file: Path, where: dict[str, Any]) -> Links:
         ScenarioError: with the line that is wrong.
     """
     lines = csv_rows(file)
-    line, head = next(lines, (1, []))
+    line, head = header(lines, file)
     a, b = _column(head, FROM, file, line), _column(head, TO, file, line)
     numbers = {i: NUMBERS[name.lower()] for i, name in enumerate(head) if name.lower() in NUMBERS}
     if not {"rtt_ms", "mbps"} & {key for key, _ in numbers.values()}:
-        raise wrong(file, line, f"no column of a delay or a bandwidth: {', '.join(NUMBERS)}")
+        rates = ", ".join(name for name, (key, _) in NUMBERS.items() if key != "usd_per_gb")
+        raise wrong(file, line, f"no column of a delay or a bandwidth: {rates}")
     missing = [column for column in where if column not in head]
     if missing:
         raise wrong(file, line, f"no column {', '.join(missing)}, which `where` asks for")

@@ -9,6 +9,7 @@ from scenarios.derive import job_config
 from scenarios.directives import directive
 from scenarios.record import Expected, LiveRecord, Row, check_coupling, row_of
 from scenarios.session import Run, Session, session
+from scenarios.strict_json import dumps
 from scenarios.summary import Totals
 from scenarios.tables import tables
 from scenarios.until import global_steps
@@ -62,8 +63,8 @@ def execute(
 
     Raises:
         Busy: it has waited in vain.
-        StalledError, NonFiniteLoss, WorkerDied, StoreError, OSError: finished global steps are
-            kept.
+        StalledError, TooLarge, NonFiniteLoss, WorkerDied, StoreError, OSError: finished global
+            steps are kept.
         LedgerError, CouplingError: a bug.
     """
     with (
@@ -85,7 +86,9 @@ def execute(
             if not is_enough:
                 training.finish()
             training.write_environment()
-    return totals.summary() | {
+    summary = totals.summary() | {
         "cell": run.cell,
         "anchor_sha256": training.facts.get("anchor_sha256"),
     }
+    dumps(summary)  # rows may be finite, and their sum not
+    return summary

@@ -126,6 +126,15 @@ def csv_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
         raise wrong(file, reader.line_num, f"not CSV ({error})") from None
 
 
+def header(lines: Iterator[tuple[int, list[str]]], file: Path) -> tuple[int, list[str]]:
+    """(line, names of columns) of the first line, each of them once; empty where there is none."""
+    line, head = next(lines, (1, []))
+    for name in filter(None, head):
+        if head.count(name) > 1:
+            raise wrong(file, line, f"two columns of one name {got(name)}")
+    return line, head
+
+
 def wrong(file: Path, line: int, message: str) -> ScenarioError:
     return ScenarioError([Problem(Mark(str(file), line, 1), "", message)])
 
@@ -154,7 +163,7 @@ def _vms(node: Node) -> Vms | None:
 def _instances(file: Path, told: Vms, mentioned: set[str], at: Node, key: str) -> Node:
     """Rows of a `vms.csv` as rows of our own, with their lines."""
     lines = csv_rows(file)
-    line, head = next(lines, (1, []))
+    line, head = header(lines, file)
     missing = [name for name in COLUMNS if name not in head]
     if missing:
         raise wrong(file, line, f"no column {', '.join(missing)}: not a vms.csv of SkyPilot")

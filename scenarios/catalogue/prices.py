@@ -176,7 +176,8 @@ def machines(pools: Mapping[str, Pool], catalogue: Catalogue) -> set[tuple[str, 
 
 
 def stale(pools: Mapping[str, Pool], catalogue: Catalogue, today: date) -> list[str]:
-    """A sentence for each instance of which a pool pays a price that is older than a year."""
+    """A sentence for each instance of which a pool pays a price of more than a year ago, or of a
+    day to come."""
     found: dict[str, None] = {}
     for pool in pools.values():
         row = catalogue.instance(pool.instance) if pool.instance is not None else None
@@ -184,6 +185,8 @@ def stale(pools: Mapping[str, Pool], catalogue: Catalogue, today: date) -> list[
             continue
         if today - day(row.date) > STALE:
             found[f"the price of {pool.instance} is of {row.date}, more than a year old"] = None
+        elif day(row.date) > today:
+            found[f"the price of {pool.instance} is of {row.date}, a day to come"] = None
     return list(found)
 
 

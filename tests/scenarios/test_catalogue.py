@@ -159,6 +159,9 @@ def test_a_price_older_than_a_year_says_so(read: Read) -> None:
     assert stale(found.pools, found.catalogue, date(2027, 7, 21)) == [
         "the price of p3.2xlarge is of 2026-07-20, more than a year old"
     ]
+    assert stale(found.pools, found.catalogue, date(2026, 7, 19)) == [
+        "the price of p3.2xlarge is of 2026-07-20, a day to come"
+    ]
     own = read("{instance: p3.2xlarge, market: spot, usd_per_h: 1}")
     assert stale(own.pools, own.catalogue, date(2030, 1, 1)) == [], "a price of one's own"
 

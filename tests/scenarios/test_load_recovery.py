@@ -10,7 +10,7 @@ from scenarios.derive import job_config
 from scenarios.load import dump, load
 from scenarios.outlook import start_of
 from scenarios.problems import ScenarioError
-from scenarios.record import dumps
+from scenarios.strict_json import dumps
 from sim.job import Job
 
 LIMITED = "policy: [skip: {at_most: 1, for_rounds: 50}, wait: {at_most_s: 3600}, idle]"

@@ -73,6 +73,14 @@ def test_a_budget_buys_the_rounds_that_it_pays() -> None:
         assert one.tokens_in_time == whole.tokens_in_time
 
 
+def test_a_job_that_stop_ends_is_not_done_in_time_without_a_word() -> None:
+    hours = simulated(scenario()).hours
+    cut = odds(scenario(stop={"hours": hours / 2}, target={"deadline_h": hours}), 3)
+    assert [one.is_cut for one in cut.outcomes] == [True] * 3
+    assert "ends 3 of 3 before their last global step" in "\n".join(in_words(cut))
+    assert not any("ends" in line for line in in_words(odds(scenario(), 3)))
+
+
 def test_a_job_that_never_ends_is_late_and_says_never() -> None:
     outages = {"kind": "script", "script": {"end": {"replica": 0, "stage": 0, "gone_s": 1}}}
     stuck = scenario(outages=outages, pools={"p": {}}, target={"deadline_h": 1e6})

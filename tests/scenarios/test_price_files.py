@@ -95,6 +95,7 @@ def test_a_vms_csv_gives_the_list_price_and_the_cheapest_zone(read: Read) -> Non
         ),
         ("{instance: bad.2xlarge}", "us-west-2", VMS, "vms.csv:6:1: a price must be finite"),
         ("{instance: m5.large}", "us-west-2", VMS, "vms.csv:5:1: m5.large has no whole accel"),
+        ("{}", "us-west-2", VMS.replace("Zone", "Price"), "vms.csv:1:1: two columns of one name"),
         ("{}", "us-west-2", "a,b\n1,2\n", "vms.csv:1:1: no column InstanceType, Accelerator"),
         ("{}", "us-west-2", VMS + "x,y\n", "vms.csv:7:1: 2 cells under 8 columns"),
         ("{}", "us-west-2", "", "vms.csv:1:1: no column"),

@@ -77,6 +77,7 @@ def test_links_that_tcp_and_nics_make_are_told() -> None:
         ("", "zones.csv:1:1: no column from or a or source"),
         ("from,to\nus,eu\n", "zones.csv:1:1: no column of a delay or a bandwidth"),
         (HEAD, "zones.csv:1:1: no links in it"),
+        ("from,to,mbps,mbps\nus,eu,1,2\n", "zones.csv:1:1: two columns of one name (got 'mbps')"),
         (HEAD + "us,eu,103\n", "zones.csv:2:1: 3 cells under 5 columns"),
         (HEAD + "us,eu,1,,\nus,asia,x,,\n", "zones.csv:3:1: rtt_ms must be a number (got 'x')"),
         (HEAD + "us,eu,-1,,\n", "zones.csv:2:1: rtt_ms must be finite and at least 0 (got '-1')"),

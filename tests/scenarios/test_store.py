@@ -16,8 +16,9 @@ from scenarios.derive import job_config
 from scenarios.identity import fingerprint
 from scenarios.load import Loaded
 from scenarios.plan import plan, prepared
-from scenarios.record import dumps, read_rows
+from scenarios.record import read_rows
 from scenarios.store import Busy, RunFolder, StoreError
+from scenarios.strict_json import dumps
 from sim.job import Job
 
 Small = Callable[..., Loaded]
