@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from analysis.whatif import read_all
+from analysis.whatif_grid import Grid
 from scenarios.load import Loaded, dump, load
 from scenarios.schema import Scenario
+from tests.scenarios.whatif_study import simulate
 
 TEXT = "\n".join(
     f"{i} replicas agree on stage {i % 7}; worker {i * i % 101} is {'gone' if i % 3 else 'back'}."
@@ -90,3 +93,15 @@ def read(tmp_path: Path) -> Callable[..., Scenario]:
         return scenario
 
     return make
+
+
+@pytest.fixture(scope="session")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished study of prices, for all what-if tests of a process."""
+    return simulate(tmp_path_factory.mktemp("whatif"))
+
+
+@pytest.fixture(scope="session")
+def grid(study: Path) -> Grid:
+    """What its what-if page knows."""
+    return read_all(study, None)[0]

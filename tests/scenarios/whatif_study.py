@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from analysis.whatif_grid import LINKS
 from scenarios.load import load
 from scenarios.plan import plan
 from scenarios.show import Show
@@ -46,6 +47,12 @@ sweep:
     pools.*ar.mean_outage_h: [0.05, 0.1, 0.2]
   seeds: 2
 """
+FREE = [
+    *(f"usd_per_h.{pool}=0" for pool in ("near", "far", "fixed")),
+    *(f"usd_per_gb.{link}=0" for link in LINKS),
+    "usd_per_gb_month=0",
+]
+"""Volunteers are not paid."""
 
 
 def simulate(folder: Path, *overrides: str) -> Path:
