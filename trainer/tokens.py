@@ -27,7 +27,7 @@ PIECE_CHARS = 1 << 20
 """Text is learned and encoded in pieces of about so many characters: whole it takes gigabytes."""
 LONGEST_RUN = 20_000
 """Characters without a space, or spaces without a character, are cut after so many: learning takes
-the square of their number, a day for a megabyte of DNA or the zeros of a broken file."""
+the square of their number: of a megabyte of DNA minutes, of ten half a day."""
 RUN = re.compile(r"\S+|\s+")
 WORD_END = re.compile(r"\S(?=[ \t\n])")
 """No token goes over it: what is cut there has the tokens of the whole."""
