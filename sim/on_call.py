@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sim.heirs import Heirs
-from sim.payroll import Payroll, Restores
+from sim.payroll import Payroll
 from sim.places import NEVER_S, Place, Worker
-from sim.vacancies import Queue, Vacancies
+from sim.vacancies import Line, Queue, Vacancies
 
 
 def falls_back(leaver: Worker, losses: int, t_s: float, known_s: float) -> tuple[str, float]:
@@ -29,38 +28,27 @@ def falls_back(leaver: Worker, losses: int, t_s: float, known_s: float) -> tuple
 
 
 class OnCall:
-    """Workers that can be bought, vacant slots in line for them, and slots that have one.
+    """Workers that can be bought, and vacant slots in line for them.
 
     Args:
-        workers, places: by number.
+        workers: by number.
     """
 
-    def __init__(
-        self,
-        workers: Sequence[Worker],
-        places: Sequence[Place],
-        vacancies: Vacancies,
-        heirs: Heirs,
-        payroll: Payroll,
-        restores: Restores,
-    ) -> None:
-        self._workers, self._places, self._rank = workers, places, vacancies.rank
-        self._heirs, self._payroll, self._restores = heirs, payroll, restores
+    def __init__(self, workers: Sequence[Worker], vacancies: Vacancies, payroll: Payroll) -> None:
+        self._workers, self._payroll, self._rank = workers, payroll, vacancies.rank
         self._free: dict[str, Queue] = {}
-        self._line: dict[str, Queue] = {}
-        self._served = set[int]()  # slots
+        self._line: dict[str, Line] = {}
         self.bought = 0
         """Workers so far; one counts each time."""
         for worker in workers:
             if worker.on_call:
                 self._free.setdefault(worker.zone, Queue()).add(0.0, worker.number)
-                self._line.setdefault(worker.zone, Queue())
+                self._line.setdefault(worker.zone, vacancies.line())
 
     def is_vacant(self, place: Place) -> None:
         """A slot falls back in a while, unless somebody takes it before."""
-        self._served.discard(place.number)
         if place.due_s < NEVER_S:
-            self._line[place.backup].add(place.due_s, place.number)
+            self._line[place.backup].add(place, place.due_s)
 
     def is_free(self, worker: Worker, t_s: float) -> None:
         """A worker can be bought from t on."""
@@ -74,25 +62,12 @@ class OnCall:
         while (pair := self._match(t_s)) is not None:
             worker, place = pair
             self._payroll.hire(worker, t_s)
-            self._served.add(place.number)
             self.bought += 1
             yield worker, place
 
-    def relieve(self, t_s: float) -> float:
-        """Spares that no vacant slot needs load the states of slots whose worker was bought.
-
-        Returns:
-            When the last has loaded.
-        """
-        for number in sorted(self._served) if self._payroll.spares else ():
-            if (place := self._places[number]).joined:
-                self._restores.add(self._heirs.choose(place, t_s))
-        return self._heirs.ready_s()
-
-    def give_back(self, worker: Worker, place: Place, t_s: float) -> None:
+    def give_back(self, worker: Worker, t_s: float) -> None:
         """A spare has followed a worker, which can be bought again."""
         self._payroll.dismiss(worker, t_s)
-        self._served.discard(place.number)
         self.is_free(worker, t_s)
 
     def _match(self, t_s: float) -> tuple[Worker, Place] | None:
@@ -104,13 +79,12 @@ class OnCall:
         return None
 
     def _due(self, pool: str, t_s: float) -> list[Place]:
-        """Slots that fall back on a pool, and have been vacant long enough."""
+        """Slots that fall back on a pool and have been vacant long enough: the next is of these."""
 
-        def is_due(number: int) -> bool:
-            place = self._places[number]
+        def is_due(place: Place) -> bool:
             return place.worker is None and place.backup == pool and place.due_s <= t_s
 
-        return [self._places[number] for number in self._line[pool].waiting(t_s, is_due)]
+        return self._line[pool].heads(t_s, is_due)
 
     def _can_be_bought(self, number: int) -> bool:
         """One that is announced to leave is not sold any more."""

@@ -100,14 +100,10 @@ class Payroll:
         self._spare_s += self.spares * elapsed_s
         self._since_s = t_s
 
-    def settle(self, t_s: float) -> tuple[dict[str, float], float]:
-        """(billed worker-seconds by pool, spare seconds) since the last call."""
+    def settle(self, t_s: float, restore_bytes: int, ended: Sequence[Spell]) -> Settled:
+        """Up to t, since the last call; with what was loaded and who came back meanwhile."""
         self.bill(t_s)
-        billed, spare_s = self._billed_s, self._spare_s
+        settled = Settled(self._billed_s, self._unused_s, self._spare_s, restore_bytes, ended)
         self._billed_s, self._spare_s = dict.fromkeys(self.paid, 0.0), 0.0
-        return billed, spare_s
-
-    def settle_unused(self) -> dict[str, float]:
-        """Seconds by pool that the bill's minimum has added since the last call."""
-        unused_s, self._unused_s = self._unused_s, dict.fromkeys(self.paid, 0.0)
-        return unused_s
+        self._unused_s = dict.fromkeys(self.paid, 0.0)
+        return settled

@@ -84,9 +84,7 @@ class Roster:
         self.hired = [worker for worker in self.workers if not worker.on_call]
         for worker in self.hired:
             self.payroll.hire(worker, 0.0)
-        self.on_call = OnCall(
-            self.workers, self.places, self.vacancies, self.heirs, self.payroll, self._restores
-        )
+        self.on_call = OnCall(self.workers, self.vacancies, self.payroll)
 
     def is_calm_since(self, t_s: float) -> bool:
         """No slot has changed since before t, and none will unless an event comes."""
@@ -170,10 +168,10 @@ class Roster:
             self._look_at(place, t_s)
             if leaver.on_call:
                 self.payroll.spares -= 1
-                self.on_call.give_back(leaver, place, t_s)
+                self.on_call.give_back(leaver, t_s)
             # else one leaves the spares and one is outside the slots until it goes
         self.buy(t_s)
-        self.stir(self.on_call.relieve(t_s))
+        self._relieve(t_s)
         return bool(due)
 
     def back(self, worker: Worker, t_s: float) -> None:
@@ -206,13 +204,19 @@ class Roster:
             self.payroll.bill(t_s)
             self.payroll.spares -= 1
             self._take(place, worker, t_s)
-        self.stir(self.on_call.relieve(t_s))
+        self._relieve(t_s)
 
     def buy(self, t_s: float) -> None:
         """Slots that have been vacant long enough get a worker of the pool they fall back on."""
         for worker, place in self.on_call.buy(t_s):
             worker.booted_s = t_s + worker.pool.provision_s
             self._take(place, worker, t_s)
+
+    def _relieve(self, t_s: float) -> None:
+        """Spares that no vacant slot needs get ready to follow workers that were bought."""
+        if self.on_call.bought:
+            self._restores.add(self.heirs.relieve(t_s))
+            self.stir(self.heirs.last_s)
 
     def move_to_ends(self, t_s: float) -> list[Place]:
         """At a boundary healthy inner workers take the vacant ends of their replicas.
@@ -238,7 +242,9 @@ class Roster:
         place.joined, place.known_s = True, NEVER_S
         place.write((t_s, "joined"))
         self._look_at(place, t_s)
-        self.stir(self.on_call.relieve(t_s))
+        if place.worker.on_call:
+            self.heirs.want(place)
+            self._relieve(t_s)
         return place.worker
 
     # --- who is free ----------------------------------------------------------------------
@@ -313,10 +319,8 @@ class Roster:
 
     def settle(self, t_s: float) -> Settled:
         """What workers cost since the last call, and outages that ended."""
-        billed, spare_s = self.payroll.settle(t_s)
-        unused_s = self.payroll.settle_unused()
         ended, self.ended = self.ended, []
-        return Settled(billed, unused_s, spare_s, self._restores.settle(t_s), ended)
+        return self.payroll.settle(t_s, self._restores.settle(t_s), ended)
 
     def open_spells(self) -> list[Spell]:
         """Outages of workers that are away now."""

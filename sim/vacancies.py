@@ -58,6 +58,41 @@ class Queue:
                 heapq.heappush(self._now, number)
 
 
+class Line:
+    """Slots that wait for a worker, each from an instant on.
+
+    Args:
+        places: by number, r x S + s.
+    """
+
+    def __init__(self, stages: int, places: Sequence[Place], fill: Fill) -> None:
+        self._places = places
+        self._by_stage = [Queue() for _ in range(stages)]
+        self._all_count = fill == "fewest_missing_first"
+
+    def add(self, place: Place, from_s: float) -> None:
+        """A slot waits from then on."""
+        self._by_stage[place.slot[1]].add(from_s, place.number)
+
+    def heads(
+        self,
+        t_s: float,
+        is_waiting: Callable[[Place], bool],
+        serves: Callable[[int], bool] = lambda stage: True,
+    ) -> list[Place]:
+        """Whoever may be the next: of each stage that is served the first, or all where that
+        depends on more. Those that wait no more are dropped."""
+        places, found = self._places, list[int]()
+        for stage, queue in enumerate(self._by_stage):
+            if not serves(stage):
+                continue
+            if self._all_count:
+                found += queue.waiting(t_s, lambda n: is_waiting(places[n]))
+            elif (number := queue.first(t_s, lambda n: is_waiting(places[n]))) is not None:
+                found.append(number)
+        return [places[number] for number in found]
+
+
 class Vacancies:
     """Slots and spares in line (rule 13).
 
@@ -77,7 +112,7 @@ class Vacancies:
         self._placement, self._fill, self._stages = placement, fill, stages
         self._places, self._workers = places, workers
         self._view = View(stages)
-        self._open = [Queue() for _ in range(stages)]
+        self._open = Line(stages, places, fill)
         self._idle: dict[str, Queue] = {}
         for worker in workers:
             self._idle.setdefault(worker.zone, Queue())
@@ -86,7 +121,7 @@ class Vacancies:
 
     def is_vacant(self, place: Place) -> None:
         """A slot waits, from when its vacancy is known."""
-        self._open[place.slot[1]].add(place.known_s, place.number)
+        self._open.add(place, place.known_s)
 
     def is_idle(self, worker: Worker) -> None:
         """A worker waits, from when it is booted."""
@@ -108,19 +143,31 @@ class Vacancies:
                 return worker, place
         return None
 
-    def spare_for(self, place: Place, t_s: float) -> Worker | None:
-        """The first booted spare that may sit in a slot and is not announced to leave itself."""
-        stage, found = place.slot[1], list[Worker]()
-        for pool, queue in self._idle.items():
-            if self._placement.serves(pool, stage):
-                numbers = queue.waiting(t_s, lambda n: self._is_spare(n, t_s))
-                found += [self._workers[number] for number in numbers]
-        staying = [worker for worker in found if worker.leaves_s == NEVER_S]
+    def line(self) -> Line:
+        """Another line of slots, in the same order."""
+        return Line(self._stages, self._places, self._fill)
+
+    def spare_for(self, stage: int, t_s: float) -> Worker | None:
+        """The first booted spare that may sit in a stage and is not announced to leave itself."""
+        found = [
+            self._first_to_stay(queue, t_s)
+            for pool, queue in self._idle.items()
+            if self._placement.serves(pool, stage)
+        ]
+        staying = (worker for worker in found if worker is not None)
         return min(staying, key=lambda worker: worker.number, default=None)
+
+    def _first_to_stay(self, queue: Queue, t_s: float) -> Worker | None:
+        number = queue.first(t_s, lambda n: self._is_spare(n, t_s))
+        if number is None or self._workers[number].leaves_s == NEVER_S:
+            return None if number is None else self._workers[number]
+        numbers = queue.waiting(t_s, lambda n: self._is_spare(n, t_s))
+        spares = (self._workers[number] for number in numbers)
+        return next((worker for worker in spares if worker.leaves_s == NEVER_S), None)
 
     def mover_to(self, end: Place, inner: Sequence[Place], t_s: float) -> Worker | None:
         """The first healthy worker of these slots that may sit in a vacant end of its replica."""
-        if not self._is_open(end.number, t_s):
+        if not self._is_open(end, t_s):
             return None
         for place in inner:
             worker = place.worker
@@ -131,15 +178,13 @@ class Vacancies:
         return None
 
     def _best(self, worker: Worker, t_s: float, old: Place | None) -> Place | None:
-        found = [] if old is None or old.worker is not None else [old]
-        for stage, queue in enumerate(self._open):
-            if not self._placement.serves(worker.zone, stage):
-                continue
-            if self._fill == "fewest_missing_first":
-                numbers = queue.waiting(t_s, lambda n: self._is_open(n, t_s))
-                found += [self._places[number] for number in numbers]
-            elif (number := queue.first(t_s, lambda n: self._is_open(n, t_s))) is not None:
-                found.append(self._places[number])
+        found = self._open.heads(
+            t_s,
+            lambda place: self._is_open(place, t_s),
+            lambda stage: self._placement.serves(worker.zone, stage),
+        )
+        if old is not None and old.worker is None:
+            found.append(old)
         return min(found, key=lambda place: self.rank(place, old), default=None)
 
     def rank(self, place: Place, old: Place | None = None) -> tuple[int, bool, int]:
@@ -153,8 +198,7 @@ class Vacancies:
             first = sum(each.worker is None for each in row)
         return first, place is not old, place.number
 
-    def _is_open(self, number: int, t_s: float) -> bool:
-        place = self._places[number]
+    def _is_open(self, place: Place, t_s: float) -> bool:
         return place.worker is None and place.known_s <= t_s
 
     def _is_spare(self, number: int, t_s: float) -> bool:

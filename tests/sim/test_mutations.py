@@ -20,7 +20,7 @@ from scenarios.validation_markets import row_25
 from scenarios.validation_stragglers import row_19
 from sim import checkpoints, fate, interval_search, pipeline, roster, via
 from sim.exchange import Exchange
-from sim.on_call import OnCall
+from sim.heirs import Heirs
 from sim.pace import WorkerPace
 from sim.places import Worker
 from sim.roster import Roster
@@ -176,7 +176,7 @@ def auto_is_daly(patch: Patch) -> None:
 
 def never_given_back(patch: Patch) -> None:
     """Who was bought stays."""
-    patch.setattr(OnCall, "relieve", lambda self, t_s: t_s)
+    patch.setattr(Heirs, "relieve", lambda self, t_s: 0)
 
 
 def bought_at_once(patch: Patch) -> None:
