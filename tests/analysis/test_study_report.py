@@ -15,6 +15,7 @@ from analysis import report, study_report
 from analysis.folders import find
 from analysis.report import write_report
 from analysis.sweep import sweep_of
+from tests import chromium
 from tests.analysis.fake_study import SKIP, FakeStudy
 from tests.analysis.test_report import Page
 
@@ -177,3 +178,22 @@ def test_the_bill_names_each_arm_s_own_no_failure_run(tmp_path: Path) -> None:
         file.write_text(json.dumps(summary | {"wall_s": 7200.0}), "utf-8")
     assert "at 40 % (0.861 hours and $25.44 without failures)" in bill(folder)
     assert "at 40 % (2.00 hours and $25.44 without failures)" in bill(folder)
+
+
+@pytest.mark.skipif(chromium.PROGRAM is None, reason="no chromium on this machine")
+@pytest.mark.usefixtures("light_figures")
+def test_a_browser_asks_for_nothing_complains_of_nothing_and_shows_all_of_it(
+    tmp_path: Path,
+) -> None:
+    arms = {"a" * 60: ("skip", SKIP), "b" * 60: ("idle", SKIP)}
+    made = FakeStudy(arms, rates=(0.05, 0.4), global_steps=5).write(tmp_path / "study")
+    path = write_report(made)
+    for width in (1280, 400):
+        with chromium.Page(path, width) as page:
+            page.call("Emulation.setDeviceMetricsOverride", width=width, height=900,
+                      deviceScaleFactor=1, mobile=False)  # fmt: skip
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate("[...document.images].every((one) => one.naturalWidth > 0)")
+            outside = [url for url in page.requests if not url.startswith("data:image/svg+xml")]
+            assert outside == [page.url]
+            assert page.complaints == []
