@@ -10,6 +10,8 @@ from sim.traces.read import is_parquet, read_text
 from sim.traces.replay import Replay
 from sim.traces.trace import Trace, TraceError
 
+SHORTEST_S = 1e-3
+"""Of a trace that begins again at its end: with less the clock would not get on."""
 UNITS_S = {"ms": 1e-3, "s": 1.0, "h": HOUR_S}
 
 
@@ -66,6 +68,9 @@ def replay_of(outages: Outages, root: Path = Path()) -> Replay | None:
     trace = read_trace(path, outages.unit, outages.zone)
     if not trace.has_outages:
         message = "tells lives and no returns: take the laws that `stageout fit` prints"
+        raise TraceError(str(path), 0, message)
+    if outages.wrap and trace.end_s < SHORTEST_S:
+        message = f"lasts {trace.end_s:g} s, too short to begin again and again: say wrap: false"
         raise TraceError(str(path), 0, message)
     if outages.offset_h * HOUR_S >= trace.end_s:
         message = f"ends after {trace.end_s / HOUR_S:g} h (offset_h got {outages.offset_h:g})"

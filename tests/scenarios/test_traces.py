@@ -79,6 +79,7 @@ def test_the_trace_itself_is_part_of_what_a_run_is(tmp_path: Path) -> None:
         ("kind: trace, path: lives.csv", "lives.csv: tells lives and no returns"),
         ("kind: trace, path: good.csv, offset_h: 1", "good.csv: ends after 0.0555556 h"),
         ("kind: trace, path: good.csv, zone: moon", "good.csv: no such zone; it has trace"),
+        ("kind: trace, path: short.csv", "short.csv: lasts 2e-300 s, too short to begin again"),
     ],
 )
 def test_what_is_wrong_with_a_trace_is_told_at_its_key(
@@ -87,6 +88,7 @@ def test_what_is_wrong_with_a_trace_is_told_at_its_key(
     (tmp_path / "bad.csv").write_text("0,add,a\n5,sell,a\n")
     (tmp_path / "good.csv").write_text(EVENTS)
     (tmp_path / "lives.csv").write_text("life_s,end\n5,stop\n")
+    (tmp_path / "short.csv").write_text("time,count\n0,3\n1e-300,2\n2e-300,3\n")
     file = scenario(tmp_path, outages)
     with pytest.raises(ScenarioError) as caught:
         load(file)
