@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from analysis.numbers import usd
 from scenarios.derive import job_config
 from scenarios.schema import Scenario
 from scenarios.until import global_steps, tokens_of
@@ -61,17 +62,17 @@ def simulated(scenario: Scenario) -> Outcome:
     job, target = Job(job_config(scenario)), scenario.target
     deadline_s = math.inf if target.deadline_h is None else target.deadline_h * HOUR_S
     budget_usd = math.inf if target.usd is None else target.usd
-    end_s, usd, tokens, in_time, for_usd, rounds = 0.0, 0.0, 0, 0, 0, 0
+    end_s, bill_usd, tokens, in_time, for_usd, rounds = 0.0, 0.0, 0, 0, 0, 0
     try:
         for g in global_steps(job, scenario.stop):
-            rounds, end_s, usd = rounds + 1, g.end_s, usd + sum(g.usd.values())
+            rounds, end_s, bill_usd = rounds + 1, g.end_s, bill_usd + sum(g.usd.values())
             tokens += tokens_of(job, g)
             in_time = tokens if end_s <= deadline_s else in_time
-            for_usd = tokens if usd <= budget_usd else for_usd
+            for_usd = tokens if bill_usd <= budget_usd else for_usd
     except StalledError:
-        end_s = usd = math.inf
+        end_s = bill_usd = math.inf
     is_cut = end_s < math.inf and rounds < scenario.global_steps
-    return Outcome(end_s / HOUR_S, usd, in_time, for_usd, is_cut)
+    return Outcome(end_s / HOUR_S, bill_usd, in_time, for_usd, is_cut)
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -95,8 +96,8 @@ def in_words(found: Odds) -> list[str]:
     outcomes, n = found.outcomes, len(found.outcomes)
     lines = [
         f"  odds               {n} seeds of the engine alone; P99 of fewer than 100 is the largest",
-        f"  hours              {_spread([one.hours for one in outcomes], '{:,.4g}')}",
-        f"  dollars            {_spread([one.usd for one in outcomes], '${:,.2f}')}",
+        f"  hours              {_spread([one.hours for one in outcomes], '{:,.4g}'.format)}",
+        f"  dollars            {_spread([one.usd for one in outcomes], usd)}",
     ]
     cut = sum(one.is_cut for one in outcomes)
     if cut:
@@ -110,17 +111,16 @@ def in_words(found: Odds) -> list[str]:
     if found.budget_usd is not None:
         tokens = [float(one.tokens_for_usd) for one in outcomes]
         lines.append(
-            f"  budget             ${found.budget_usd:,.2f} exceeded with "
+            f"  budget             {usd(found.budget_usd)} exceeded with "
             f"{_chance(found.over(), n)}; it buys {_bought(tokens)} tokens"
         )
     return lines
 
 
-def _spread(values: Sequence[float], form: str) -> str:
+def _spread(values: Sequence[float], form: Callable[[float], str]) -> str:
     each = ((share, quantile(values, share)) for share in QUANTILES)
     return ", ".join(
-        f"P{share * 100:g} {'never' if value == math.inf else form.format(value)}"
-        for share, value in each
+        f"P{share * 100:g} {'never' if value == math.inf else form(value)}" for share, value in each
     )
 
 

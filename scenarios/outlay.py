@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from analysis.numbers import usd
 from analysis.table import aligned
 from scenarios.agenda import Group, grouped
 from scenarios.memory import machine_bytes, needed_bytes
@@ -137,10 +138,10 @@ def points_in_words(planned: Plan) -> list[str]:
                 f"{fmean(a.outages for a in ahead):.1f}",
                 f"{fmean(a.degraded_share for a in ahead):.1%}",
                 f"{fmean(a.hours for a in ahead):.4g}",
-                f"${fmean(a.usd for a in ahead):,.2f}",
+                usd(fmean(a.usd for a in ahead)),
             )
         )
-    return [*aligned(rows), f"means over seeds; ${total_usd:,.2f} in all, simulated"]
+    return [*aligned(rows), f"means over seeds; {usd(total_usd)} in all, simulated"]
 
 
 def look(planned: Plan, cell: str) -> Outlook:

@@ -7,6 +7,7 @@ from collections import Counter
 from datetime import date
 from typing import Any
 
+from analysis.numbers import usd
 from scenarios.catalogue.prices import stale
 from scenarios.derive import job_config
 from scenarios.fits import fullest_stage
@@ -140,7 +141,7 @@ def in_words(cell: str, n: dict[str, Any]) -> list[str]:
         f"  bytes              {size(n['bytes_per_hop_and_inner_step'])} a hop and inner step, "
         f"each way; a round: {size(n['boundary_bytes_per_global_step'])} boundaries, "
         f"{size(n['sync_bytes_per_global_step'])} exchange",
-        f"  no failure         {healthy['hours']:.4g} h, ${healthy['usd']:,.2f}",
+        f"  no failure         {healthy['hours']:.4g} h, {usd(healthy['usd'])}",
     ]
     if n["device_memory"]:
         lines.append(f"  device memory      {n['device_memory']}")
@@ -158,7 +159,7 @@ def in_words(cell: str, n: dict[str, Any]) -> list[str]:
     for key, value in n["expected"].items():
         lines.append(f"  expected           {key.replace('_', ' ')} {value:.2%}")
     lines.append(
-        f"  simulated          {simulated_run['hours']:.4g} h, ${simulated_run['usd']:,.2f}, "
+        f"  simulated          {simulated_run['hours']:.4g} h, {usd(simulated_run['usd'])}, "
         f"{simulated_run['outages']:.0f} outages, degraded share "
         f"{simulated_run['degraded_share']:.2%} (this seed)"
     )

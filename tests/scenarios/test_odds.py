@@ -94,12 +94,18 @@ def test_the_words() -> None:
     outcomes = tuple(Outcome(h, 10 * h, 1000 * h, 500) for h in range(1, 101))
     assert in_words(Odds(outcomes, 90.0, 2000.0))[1:] == [
         "  hours              P50 50, P90 90, P99 99",
-        "  dollars            P50 $500.00, P90 $900.00, P99 $990.00",
+        "  dollars            P50 $500, P90 $900, P99 $990",
         "  deadline           90 h missed with probability 10% (5.5% to 17.4%); by then 5e+04 "
         "(nine in ten at least 1e+04) tokens",
-        "  budget             $2,000.00 exceeded with probability 0% (0.0% to 3.7%); it buys 500 "
+        "  budget             $2,000 exceeded with probability 0% (0.0% to 3.7%); it buys 500 "
         "(nine in ten at least 500) tokens",
     ]
+
+
+def test_cents_are_kept_where_they_matter() -> None:
+    told = "\n".join(in_words(Odds((Outcome(1, 0.00421, 0, 0),), None, 0.0042)))
+    assert "P50 $0.00421" in told
+    assert "$0.00420 exceeded with probability 100%" in told
 
 
 def test_check_tells_the_odds_of_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
