@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.fit_laws import Durations, Fitted, hazard, known, survival
-from scenarios.fit_match import RUNS, Match, nearest
+from scenarios.fit_match import RUNS, Match, Pools, nearest
 from scenarios.fit_trace import Fit, daily_rhythm, fit, pool_blocks, zone_correlation
 from scenarios.traces import read_trace
 from sim.traces.trace import TraceError
@@ -31,17 +31,18 @@ def fit_file(path: Path, zone: str | None = None, unit: str = "s") -> dict[str, 
         found = fit(trace, str(path))
     except ValueError as error:
         raise TraceError(str(path), 0, str(error)) from None
-    blocks = pool_blocks(found)
-    if not trace.has_outages or not {"up_h", "life_cap_h", "shocks"} & set(blocks[0]):
-        return told(found, blocks[0], [])
+    several = pool_blocks(found)
+    first = next(iter(several[0].values()))
+    if not trace.has_outages or not {"up_h", "life_cap_h", "shocks"} & set(first):
+        return told(found, several[0], [])
     if found.facts.workers + found.facts.losses > MOST_PLAYED:
         note = f"more than {MOST_PLAYED:,} workers and losses: the block is not held against them"
         found.notes.append(note)
-        return told(found, blocks[0], [])
-    return told(found, *nearest(blocks, found.facts))
+        return told(found, several[0], [])
+    return told(found, *nearest(several, found.facts))
 
 
-def told(found: Fit, block: dict[str, Any], match: Sequence[Match]) -> dict[str, Any]:
+def told(found: Fit, pools: Pools, match: Sequence[Match]) -> dict[str, Any]:
     """Everything as JSON; what is not known is null."""
     about = found.facts
     return {
@@ -63,7 +64,7 @@ def told(found: Fit, block: dict[str, Any], match: Sequence[Match]) -> dict[str,
         "up": _durations(found.up, found.up_laws),
         "outage": _durations(found.outage, found.outage_laws),
         "own": _durations(found.own, found.own_laws) if found.own_laws else None,
-        "pool": block,
+        "pools": pools,
         "match": [row.told() for row in match],
         "runs": RUNS,
         "notes": found.notes,

@@ -1,4 +1,4 @@
-"""How well a pool of fitted laws and shocks lives like its trace: simulated by the provider."""
+"""How well pools of fitted laws and shocks live like their trace: simulated by the provider."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ RUNS = 20
 TINY = 1e-6
 BAND = 0.9
 """Of the simulated runs, those between low and high."""
-NAME = "fitted"
+Pools = Mapping[str, Mapping[str, Any]]
+"""Blocks of a scenario by name: a pool for each zone."""
 
 
 @dataclass(frozen=True)
@@ -66,41 +67,42 @@ QUANTITIES: dict[str, tuple[str, Callable[[Facts], float]]] = {
 }
 
 
-def played(pool: Pool, hours: float, seed: int) -> Trace:
-    """So many hours of a pool of these laws, as a trace."""
-    end_s, workers = hours * HOUR_S, pool.workers or 0
+def played(pools: Mapping[str, Pool], hours: float, seed: int) -> Trace:
+    """So many hours of pools of these laws, as a trace of which each is a zone."""
+    end_s = hours * HOUR_S
+    zones = [name for name, pool in pools.items() for _ in range(pool.workers or 0)]
     away: dict[int, float] = {}
     spells = []
-    events = provider({NAME: pool}, seed)
-    for event in takewhile(lambda event: event.t_s <= end_s, events):
+    for event in takewhile(lambda event: event.t_s <= end_s, provider(pools, seed)):
         if event.kind == "gone":
             away[event.worker] = event.t_s
         elif event.kind == "back":
-            gone_s = away.pop(event.worker)
-            spells.append(Spell(event.worker, NAME, gone_s, event.t_s, event.cause))
-    spells += [Spell(worker, NAME, t_s, math.nan, "open") for worker, t_s in away.items()]
-    return of_spells(spells, [NAME] * workers, end_s)
+            gone_s, zone = away.pop(event.worker), zones[event.worker]
+            spells.append(Spell(event.worker, zone, gone_s, event.t_s, event.cause))
+    for worker, t_s in away.items():
+        spells.append(Spell(worker, zones[worker], t_s, math.nan, "open"))
+    return of_spells(spells, zones, end_s)
 
 
-def lived(pool: Pool, hours: float, seed: int) -> Facts:
+def lived(pools: Mapping[str, Pool], hours: float, seed: int) -> Facts:
     """What it comes to."""
-    return facts(played(pool, hours, seed))
+    return facts(played(pools, hours, seed))
 
 
-def nearest(blocks: Sequence[dict[str, Any]], found: Facts) -> tuple[dict[str, Any], list[Match]]:
-    """Of several blocks the one whose medians differ least from the trace, in logarithms."""
+def nearest(several: Sequence[Pools], found: Facts) -> tuple[Pools, list[Match]]:
+    """Of several pools those whose medians differ least from the trace, in logarithms."""
 
     def apart(rows: Sequence[Match]) -> float:
         return sum(abs(math.log(max(x.simulated, TINY) / max(x.trace, TINY))) for x in rows)
 
-    held = [(block, matches(block, found)) for block in blocks]
+    held = [(pools, matches(pools, found)) for pools in several]
     return min(held, key=lambda each: apart(each[1]))
 
 
-def matches(block: Mapping[str, Any], found: Facts) -> list[Match]:
-    """The trace beside RUNS simulated pools of the block, as long as it; NaN values left out."""
-    pool = Pool.model_validate(dict(block))
-    simulated = [lived(pool, found.hours, seed) for seed in range(RUNS)]
+def matches(blocks: Pools, found: Facts) -> list[Match]:
+    """The trace beside RUNS simulations of the pools, as long as it; NaN values left out."""
+    pools = {name: Pool.model_validate(dict(block)) for name, block in blocks.items()}
+    simulated = [lived(pools, found.hours, seed) for seed in range(RUNS)]
     rows = []
     for what, (unit, value) in QUANTITIES.items():
         seen = np.array([value(each) for each in simulated])

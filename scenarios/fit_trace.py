@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from scenarios.explain import NAME_PATTERN
 from scenarios.fit_laws import Durations, Fitted, best, fit_laws
 from sim.config import HOUR_S
 from sim.records import Spell
@@ -26,6 +28,8 @@ MOST_ZONES = 20
 """Whose correlations somebody would read."""
 LONGEST_BLOCK = 4.0
 """Mean block of refill in mean distances of shocks that a pool can have, and a margin."""
+ONE_POOL = "fitted"
+"""Name of the pool of a trace with one zone."""
 LEAST_SHARE = 0.001
 """Of a pool that a shock takes: what a scenario may say."""
 
@@ -120,6 +124,8 @@ def _notes(trace: Trace, has_laws: bool) -> list[str]:
         )
     if trace.has_outages and trace.workers == 1:
         notes.append("one machine: how many would be lost at once cannot be seen; no shocks below")
+    if trace.has_outages and len(set(trace.zones)) > MOST_ZONES:
+        notes.append(f"more than {MOST_ZONES} zones: the block is one pool, and a shock takes all")
     if not trace.has_outages:
         notes.append("machines live once: outages and bulks cannot be seen")
     return notes
@@ -243,20 +249,32 @@ def zone_correlation(trace: Trace) -> dict[str, float]:
 # --- what to paste ----------------------------------------------------------------------------
 
 
-def pool_blocks(found: Fit) -> list[dict[str, Any]]:
-    """Keys of pools that live like the trace, as far as laws and shocks can say.
+def pool_blocks(found: Fit) -> list[dict[str, dict[str, Any]]]:
+    """Pools, by name, that live like the trace, as far as laws and shocks can say; one a zone.
 
-    Outages overlap with blocks of refill, which prolong them: of two pools, one blocks refill after
-    a shock and one does not. Which is nearer, a simulation tells.
+    Outages overlap with blocks of refill, which prolong them: of two answers, one blocks refill
+    after a shock and one does not. Which is nearer, a simulation tells.
     """
-    whole = _pool(found, found.shocks)
+    whole = _pools(found, found.shocks)
     if found.shocks is None or found.shocks["block_refill_h"] is None:
         return [whole]
-    return [whole, _pool(found, found.shocks | {"block_refill_h": None})]
+    return [whole, _pools(found, found.shocks | {"block_refill_h": None})]
 
 
-def _pool(found: Fit, shocks: dict[str, Any] | None) -> dict[str, Any]:
-    block: dict[str, Any] = {"workers": found.trace.workers} if found.trace.has_outages else {}
+def _pools(found: Fit, shocks: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
+    """The same laws in each zone: they were fitted to all, and a shock strikes one zone."""
+    zones = Counter(found.trace.zones)
+    if not found.trace.has_outages:
+        return {ONE_POOL: _laws(found, shocks)}
+    if len(zones) == 1 or len(zones) > MOST_ZONES:
+        zones = Counter({ONE_POOL: found.trace.workers})
+    elif not all(re.fullmatch(NAME_PATTERN, zone) for zone in zones):
+        zones = Counter({f"{ONE_POOL}_{k}": zones[zone] for k, zone in enumerate(zones, start=1)})
+    return {name: {"workers": count, **_laws(found, shocks)} for name, count in zones.items()}
+
+
+def _laws(found: Fit, shocks: dict[str, Any] | None) -> dict[str, Any]:
+    block: dict[str, Any] = {}
     up = best(found.own_laws if found.shocks is not None else found.up_laws)
     if up is not None:
         block["up_h"] = up.block()

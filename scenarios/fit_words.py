@@ -32,7 +32,7 @@ def in_words(told: Mapping[str, Any]) -> str:
         "",
         "# fitted (laws by maximum likelihood, the best by AIC); to paste into a scenario",
     ]
-    lines += [yaml.dump({"pools": {"fitted": told["pool"]}}, sort_keys=False, width=96).rstrip()]
+    lines += [yaml.dump({"pools": told["pools"]}, sort_keys=False, width=96).rstrip()]
     if told["match"]:
         lines += ["", *_match(told["match"], told["runs"])]
     return "\n".join(lines)
@@ -53,11 +53,11 @@ def _laws(what: str, of: Mapping[str, Any]) -> list[str]:
 
 
 def _match(rows: Sequence[Mapping[str, Any]], runs: int) -> list[str]:
-    lines = [f"simulated  {runs} pools of that block, as long as the trace: median [5 %, 95 %]"]
+    lines = [f"simulated  {runs} times these pools, as long as the trace: median [5 %, 95 %]"]
     for row in rows:
         verdict = "" if row["holds"] else "   DOES NOT MATCH"
         lines.append(
-            f"  {row['what']:<13} trace {row['trace']:<9.4g} block {row['simulated']:.4g} "
+            f"  {row['what']:<13} trace {row['trace']:<9.4g} pools {row['simulated']:.4g} "
             f"[{row['low']:.4g}, {row['high']:.4g}] {row['unit']}{verdict}"
         )
     return lines

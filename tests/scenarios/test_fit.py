@@ -91,9 +91,10 @@ SHOCKED = {
 
 def test_the_block_of_a_simulated_pool_is_that_pool() -> None:
     """Own losses apart from shared ones, and the block lives as long a life as the trace."""
-    trace = fit_match.played(pool(**SHOCKED), 400, 0)
+    trace = fit_match.played({"fitted": pool(**SHOCKED)}, 400, 0)
     found = fit(trace, "simulated")
-    block, rows = fit_match.nearest(pool_blocks(found), found.facts)
+    pools, rows = fit_match.nearest(pool_blocks(found), found.facts)
+    block = pools["fitted"]
     assert block["up_h"]["mean"] == pytest.approx(12, rel=0.15)
     assert block["outage_h"] == {
         "law": "lognormal",
@@ -105,18 +106,39 @@ def test_the_block_of_a_simulated_pool_is_that_pool() -> None:
     assert {row.what for row in rows if not row.holds} == set()
 
 
+def test_every_zone_is_a_pool_since_a_shock_takes_one(tmp_path: Path) -> None:
+    """A single pool of all would lose the workers of all three at one instant."""
+    zones = {name: pool(**SHOCKED) for name in ("us-1a", "us-1b", "eu")}
+    trace = fit_match.played({**zones, "eu": pool(**{**SHOCKED, "workers": 8})}, 400, 0)
+    found = fit(trace, "simulated")
+    pools, rows = fit_match.nearest(pool_blocks(found), found.facts)
+    assert {name: block["workers"] for name, block in pools.items()} == {
+        "us-1a": 24,
+        "us-1b": 24,
+        "eu": 8,
+    }
+    assert pools["eu"]["shocks"]["every_h"] == pytest.approx(5, rel=0.25)
+    assert {"bulk share", "mean bulk"} <= {row.what for row in rows if row.holds}
+    rows_csv = "\n".join(f"{w},{z},{9 * w + 1},{9 * w + 7},x" for w, z in enumerate("<<>>"))
+    (tmp_path / "t.csv").write_text(f"worker,zone,gone_s,back_s,cause\n{rows_csv}")
+    told = fit_file(tmp_path / "t.csv")
+    assert [*told["pools"]] == ["fitted_1", "fitted_2"], "no names of pools"
+    assert "&id" not in in_words(told)
+
+
 def test_a_pool_that_lives_otherwise_does_not_match() -> None:
-    found = facts(fit_match.played(pool(**SHOCKED), 400, 0))
+    found = facts(fit_match.played({"fitted": pool(**SHOCKED)}, 400, 0))
     alone = {"workers": 24, "up_h": 3.5, "outage_h": SHOCKED["outage_h"]}
-    wrong = {row.what for row in fit_match.matches(alone, found) if not row.holds}
+    wrong = {row.what for row in fit_match.matches({"a": alone}, found) if not row.holds}
     assert {"bulk share", "mean bulk"} <= wrong
 
 
 def test_a_cap_is_found_and_censors() -> None:
-    found = fit(fit_match.played(pool(life_cap_h=24, up_h=40.0, outage_h=1.0), 300, 0), "capped")
+    capped = pool(life_cap_h=24, up_h=40.0, outage_h=1.0)
+    found = fit(fit_match.played({"a": capped}, 300, 0), "capped")
     assert found.cap_h == pytest.approx(24)
     assert not len(found.up.whole)
-    assert pool_blocks(found)[0]["life_cap_h"] == pytest.approx(24)
+    assert pool_blocks(found)[0]["fitted"]["life_cap_h"] == pytest.approx(24)
 
 
 def test_a_daily_rhythm_shows() -> None:
@@ -168,7 +190,7 @@ def test_the_command_prints_a_block_that_a_scenario_takes(tmp_path: Path) -> Non
     scenario.write_text(f"name: s\ncluster: {{replicas: 2}}\noutages: {{kind: pools}}\n{block}\n")
     assert load(scenario).scenario.pools["fitted"].workers == 40
     told = json.loads((tmp_path / "out" / "fit.json").read_text())
-    assert told["pool"]["workers"] == 40
+    assert told["pools"]["fitted"]["workers"] == 40
     for name in ("fit.png", "fit.svg", "fit.csv"):
         assert (tmp_path / "out" / name).stat().st_size > 1000
     again = invoke(str(file), "--json")
@@ -208,7 +230,7 @@ def test_a_bulk_of_few_among_many_is_no_shock() -> None:
     spells = [Spell(w, "z", HOUR_S * k, HOUR_S * (k + 0.5), "x") for k in (1, 2, 3) for w in (0, k)]
     found = fit(of_spells(spells, ["z"] * 3000, 5 * HOUR_S), "x")
     assert found.shocks is None
-    assert Pool.model_validate(pool_blocks(found)[0]).workers == 3000
+    assert Pool.model_validate(pool_blocks(found)[0]["fitted"]).workers == 3000
 
 
 def test_large_traces_and_many_zones_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
