@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -9,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sim.pace import mean_slowness
-from sim.phase import Phase
-from sim.pipeline import hops
+from sim.pipeline import Crew, Mask, hops
 from sim.records import CLASSES
 from sim.replica import ReplicaRound
 from sim.terms import Terms
@@ -44,7 +44,9 @@ class Did(NamedTuple):
             for of_class, each_s in zip(step_s, split_s, strict=True):
                 for stage, each in enumerate(each_s):
                     of_class[stage] += phase.steps * each
-        slowness = [mean_slowness(plan.pace, *each) for each in enumerate(steps)]
+        slowness = [1.0] * len(steps)
+        if plan.pace:
+            slowness = [mean_slowness(plan.pace, *each) for each in enumerate(steps)]
         return Did(steps, step_s, slowness)
 
 
@@ -62,7 +64,7 @@ class Account:
         self.seconds = np.zeros(len(CLASSES))  # by class, summed over slots; once closed
         self._plans: dict[ReplicaRound, tuple[Did, list[int]]] = {}  # and how many replicas
         self._fresh: list[tuple[int, Did]] = []
-        self._booked: list[tuple[Collection[int], list[list[float]]]] = []  # [class][stage] of each
+        self._booked: list[tuple[Collection[int], list[float]]] = []  # by class and stage, of each
         self.ready_s = 0.0  # of wait: slots that had not joined
         if before is None:
             self.steps = np.zeros((terms.replicas, terms.stages), dtype=np.int32)
@@ -71,6 +73,7 @@ class Account:
         else:
             self.steps, self.compute_s = before.steps.copy(), before.compute_s.copy()
             self.slowness = before.slowness.copy()
+        self._went: Counter[tuple[Crew | None, Mask, bool]] = Counter()  # steps; whether they count
         self.crossings: Counter[tuple[int, int]] = Counter()
         self.hop_bytes = self.lost_hop_bytes = 0
         self.hop_billed: Billed = Counter()  # lost bytes too
@@ -93,34 +96,40 @@ class Account:
             self._plans[plan] = Did.by(plan), []
         did, counts = self._plans[plan]
         counts.append(len(rows))
-        seconds = [[0.0] * self.terms.stages for _ in CLASSES]
-        seconds[STEPS] = did.step_s
+        stages = self.terms.stages
+        seconds = [0.0] * (len(CLASSES) * stages)
+        seconds[STEPS.start * stages : STEPS.stop * stages] = itertools.chain(*did.step_s)
         for stage, of_slot in enumerate(tiles):
             for start_s, end_s, what, _ in of_slot:
+                if what == "steps":
+                    continue
                 if what == "ready":
+                    what = "wait"
                     self.ready_s += len(rows) * (end_s - start_s)
-                if what != "steps":
-                    row = ROW["wait" if what == "ready" else what]
-                    seconds[row][stage] += end_s - start_s
+                seconds[ROW[what] * stages + stage] += end_s - start_s
         self._booked.append((rows, seconds))
         self._fresh += [(r, did) for r in fresh]
 
-    def _send(self, plan: ReplicaRound, replicas: int) -> None:
-        """Count what replicas that went by a plan sent."""
+    def _go(self, plan: ReplicaRound, replicas: int) -> None:
+        """Count the steps of replicas that went by a plan, and uploads that failed."""
         for phase in plan.kept():
-            for hop in hops(phase.mask):
-                self.crossings[hop] += replicas * phase.steps
-            self.hop_bytes += self._carried(plan, phase, replicas)
+            self._went[plan.crew, phase.mask, True] += replicas * phase.steps
         for phase in plan.discarded():
-            self.lost_hop_bytes += self._carried(plan, phase, replicas)
+            self._went[plan.crew, phase.mask, False] += replicas * phase.steps
         for stage in plan.failed_uploads():
             self.lost_uploads[stage] += replicas
 
-    def _carried(self, plan: ReplicaRound, phase: Phase, replicas: int) -> int:
-        """Bytes of some steps of replicas that did the same; they are billed."""
-        billed = self.terms.carried(plan.crew, phase.mask, phase.steps * replicas)
-        self.hop_billed.update(billed)
-        return billed.total()
+    def _carry(self) -> None:
+        """Count what all those steps sent; what was lost is billed too."""
+        for (crew, mask, counts), steps in self._went.items():
+            billed = self.terms.carried(crew, mask, steps)
+            self.hop_billed.update(billed)
+            if not counts:
+                self.lost_hop_bytes += billed.total()
+                continue
+            self.hop_bytes += billed.total()
+            for hop in hops(mask):
+                self.crossings[hop] += steps
 
     def close(self, node_s: float, spare_s: float) -> None:
         """Assert that every slot-second falls in one class, and every billed one is there once.
@@ -129,7 +138,8 @@ class Account:
             LedgerError: the seconds of a slot do not sum to the round, so that steps which
                 count were not present, or something is counted twice; or those billed do not.
         """
-        booked = np.array([seconds for _, seconds in self._booked])  # [group, class, stage]
+        booked = np.array([seconds for _, seconds in self._booked])
+        booked = booked.reshape(-1, len(CLASSES), self.terms.stages)
         missed_s = np.abs(booked.sum(axis=1) - (self.end_s - self.start_s)).max(axis=1)
         worst = int(np.maximum(missed_s, -booked.min(axis=(1, 2))).argmax())
         if max(missed_s[worst], -booked[worst].min()) > self.slack_s:
@@ -137,7 +147,8 @@ class Account:
             raise LedgerError(f"replica {replica}: slot-seconds {seconds} do not close")
         self.seconds = np.array([len(rows) for rows, _ in self._booked]) @ booked.sum(axis=2)
         for plan, (_, counts) in self._plans.items():
-            self._send(plan, sum(counts))
+            self._go(plan, sum(counts))
+        self._carry()
         self._write()
         present_s = self.seconds.sum() - self.seconds[ROW["vacant"]]
         if abs(present_s + spare_s - node_s) > self.slack_s * self.steps.size:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import math
+import struct
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import Any
@@ -92,7 +93,5 @@ def later(now_s: float, duration_s: float) -> float:
 def stream(seed: int, purpose: str, *key: str | int) -> np.random.Generator:
     """The generator of one purpose; no two purposes or keys share draws."""
     text = "/".join([purpose, *map(str, key)])
-    words = np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype="<u4")
-    return np.random.default_rng(
-        np.random.SeedSequence(seed, spawn_key=tuple(int(word) for word in words))
-    )
+    words = struct.unpack("<8I", hashlib.sha256(text.encode()).digest())
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=words))

@@ -128,13 +128,14 @@ class Fate:
     def gone(self, now_s: float) -> tuple[float, str]:
         """(instant, cause) of the loss of a worker that is up since now; infinite: never."""
         u = self._draws.random()
-        law_s = NEVER_S if self._pool.up is None else later(now_s, self._pool.up.quantile(u))
-        causes = [
-            (law_s, "law"),
-            (later(now_s, self._pool.cap_s), "cap"),
-            (self._struck_s(now_s), "shock"),
-        ]
-        return min(causes, key=lambda each: each[0])
+        gone_s, cause = NEVER_S, "law"
+        if self._pool.up is not None:
+            gone_s = later(now_s, self._pool.up.quantile(u))
+        if (cap_s := later(now_s, self._pool.cap_s)) < gone_s:
+            gone_s, cause = cap_s, "cap"
+        if (struck_s := self._struck_s(now_s)) < gone_s:
+            gone_s, cause = struck_s, "shock"
+        return gone_s, cause
 
     def back(self, gone_s: float) -> float:
         """When a worker that is gone now is back; infinite: never."""

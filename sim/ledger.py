@@ -164,15 +164,16 @@ class Ledger:
             doubtful.add(heapq.heappop(self._turns)[1])
         for r in sorted(doubtful):
             row = self.roster.row(r)
-            states = tuple(place.only_state(start_s, end_s) for place in row)
+            states = tuple([place.only_state(start_s, end_s) for place in row])
+            if r in replicas.own or None in states:
+                self._alone.add(r)  # and looked at again in the next round
+                stirred.add(r)
+                self._put(r, r)
+                continue
             for place in row:
                 if len(place.log) > 1:
                     heapq.heappush(self._turns, (place.log[1][0], r))
-            if r in replicas.own or None in states:
-                self._alone.add(r)
-                stirred.add(r)
-                self._put(r, r)
-            elif self._put(r, (states, replicas.kind(r))):
+            if self._put(r, (states, replicas.kind(r))):
                 stirred.add(r)
         return self._groups.values()
 
@@ -203,12 +204,17 @@ class Ledger:
         of_first = [tiles.of(place, plan) for place in self.roster.row(first)]
         fresh = stirred.intersection(rows)
         account.add(rows, plan, of_first, fresh)
-        uploading = plan.uploading() if fresh else []
-        for r in fresh:
-            for s, place in enumerate(self.roster.row(r)):
-                trains_from_s = plan.end_s if s in uploading else NEVER_S
-                mine = of_first[s] if r == first else tiles.of(place, plan)
-                self.timeline.add(place.slot, mine, trains_from_s)
+        if not fresh:
+            return
+        uploading, stages = plan.uploading(), self.terms.stages
+        for stage, of_slot in enumerate(of_first):
+            trains_from_s = plan.end_s if stage in uploading else NEVER_S
+            stretches = self.timeline.stretches(of_slot, trains_from_s)
+            for r in fresh:
+                place = self.roster.places[r * stages + stage]
+                for worker, state, since_s in stretches:
+                    who = worker if r == first else place.log[0][2]  # who is alike has one worker
+                    self.timeline.add(place.slot, who, state, since_s)
 
     # --- bytes and dollars ------------------------------------------------------------------
 
@@ -229,7 +235,8 @@ class Ledger:
 
     def _stored(self, exchange: Exchange) -> int:
         """Bytes of the states that slots store at the end of the round (rule 7)."""
-        if self.terms.restarts and exchange.checkpoint_s is None:
+        is_due = exchange.checkpoint_s is not None or not self.terms.restarts
+        if not is_due or not any(self.terms.keeps_state):
             return 0
         stored = self.roster.joined.sum(axis=0) * self.terms.keeps_state
         return _bytes(stored.tolist(), self.terms.sizes.state_bytes)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sim.pace import Slowness
 from sim.pipeline import Mask
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(NamedTuple):
     """Some inner steps in a row through the same live stages."""
 
     start_s: float
@@ -23,6 +22,10 @@ class Phase:
     def instant(self, k: int) -> float:
         """When the first k steps have ended."""
         return self.start_s + k * self.step_s
+
+    def cut(self, steps: int) -> Phase:
+        """As many of the steps, from the first on."""
+        return Phase(self.start_s, steps, self.step_s, self.mask, self.slow)
 
     @property
     def end_s(self) -> float:

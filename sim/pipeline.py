@@ -19,7 +19,7 @@ Mask = tuple[bool, ...]
 """Live stages of a replica, [S]."""
 Key = tuple[Mask, Slowness, "Crew | None"]
 MOST_CACHED = 4096
-"""Step times that are remembered; jitter makes new ones without end."""
+"""Step times that are remembered; jitter and speeds make new ones without end."""
 
 
 class Crew(NamedTuple):

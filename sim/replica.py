@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sim.pace import Pace, from_step
 from sim.phase import Phase, step_begins_s
@@ -11,10 +11,9 @@ from sim.pipeline import Crew
 from sim.places import NEVER_S
 from sim.policies import Action, Vacancy
 from sim.terms import Terms
+from sim.timeline import Interval
 
 Span = tuple[float, float]
-Interval = tuple[float, float, str]
-"""(start_s, end_s, state) of a slot."""
 
 
 @dataclass(eq=False)
@@ -64,8 +63,7 @@ class ReplicaRound:
         """Start an attempt at t.
 
         Args:
-            here: [S] slots that take part.
-            leaves_s: [S] announced removals.
+            here, leaves_s: [S] slots that take part; announced removals.
             pace: how fast its workers are.
             vacancies: [S] of those who do not, or will leave; read only if answers age.
             crew: what its hops depend on.
@@ -81,6 +79,13 @@ class ReplicaRound:
         self._phases = []
         self._go_on(t_s, 0)
         self._set_release()
+
+    def copy(self) -> ReplicaRound:
+        """One like it, that goes on by itself."""
+        other = ReplicaRound(self.terms)
+        for name, value in vars(self).items():
+            setattr(other, name, value.copy() if isinstance(value, list) else value)
+        return other
 
     def lose(self, stage: int, t_s: float, known_s: float, vacancy: Vacancy | None = None) -> None:
         """The worker of a stage is gone at t, and the replica notices at `known_s`.
@@ -127,8 +132,7 @@ class ReplicaRound:
         """The exchange has begun without it: for the trainer it idled the whole round (rule 1)."""
         if not self._runs(t_s):
             self.discarded_uploads += self.uploading()
-        begun = [replace(phase, steps=phase.begun(t_s)) for phase in self._phases]
-        self._phases = [phase for phase in begun if phase.steps]
+        self._phases = [p.cut(begun) for p in self._phases if (begun := p.begun(t_s))]
         self._stop(t_s, Action.IDLE)
         self._set_release()
 
@@ -158,15 +162,11 @@ class ReplicaRound:
     def steps(self) -> list[int]:
         """[S] inner steps of each slot that count."""
         kept = self.kept()
-        return [
-            sum(phase.steps for phase in kept if phase.mask[stage])
-            for stage in range(self.terms.stages)
-        ]
+        return [sum(p.steps for p in kept if p.mask[s]) for s in range(self.terms.stages)]
 
     def uploading(self) -> list[int]:
         """Stages that trained in the last inner step."""
-        kept = self.kept()
-        return [stage for stage, live in enumerate(kept[-1].mask) if live] if kept else []
+        return [s for last in self.kept()[-1:] for s, live in enumerate(last.mask) if live]
 
     def sends(self, exchange_s: float) -> list[bool]:
         """[S] whether each slot's update is in the exchange that begins then."""
@@ -200,7 +200,7 @@ class ReplicaRound:
     # --- arithmetic -----------------------------------------------------------------------
 
     def _upload_end_s(self, stage: int) -> float:
-        return self.end_s + self.terms.upload_s(stage, self.crew)
+        return self.end_s + self.terms.uploads_s(self.crew)[stage]
 
     def _uploads(self) -> list[int]:
         """Stages that upload; none where the exchange takes the updates along."""
@@ -265,7 +265,7 @@ class ReplicaRound:
                 next_s = phase.instant(n + 1)
                 here = [live and self._leaves_s[s] >= next_s for s, live in enumerate(mask)]
             if n:
-                planned.append(replace(phase, steps=n))
+                planned.append(phase.cut(n))
             done, t_s = done + n, phase.instant(n)
         return planned, here, t_s
 
@@ -292,7 +292,7 @@ class ReplicaRound:
         """Drop the plan after k steps of a phase; steps that remain in all."""
         self._phases = self._phases[: self._phases.index(phase)]
         if k:
-            self._phases.append(replace(phase, steps=k))
+            self._phases.append(phase.cut(k))
         return sum(p.steps for p in self._phases)
 
     def _lose_step(self, t_s: float, known_s: float) -> None:
@@ -301,7 +301,7 @@ class ReplicaRound:
         k = phase.completed(t_s)
         from_s = phase.instant(k)
         if from_s < t_s:
-            self._discarded.append(replace(phase, start_s=from_s, steps=1))
+            self._discarded.append(phase._replace(start_s=from_s, steps=1))
         done = self._keep(phase, k)
         action = self._answer(self._here, known_s)
         if action > Action.SKIP:

@@ -39,6 +39,7 @@ class Replicas:
         self._kinds = Counter({terms.whole: terms.replicas})  # of all that have one
         self._sends = np.ones((terms.replicas, terms.stages), dtype=np.bool_)  # as their kind does
         self._release_s: float | None = None  # None: to be found anew
+        self._alike_s: float | None = None  # the part of it that replicas which have a kind make
 
     def open(self) -> None:
         """A round is over: nothing has happened in the next one yet."""
@@ -48,7 +49,7 @@ class Replicas:
 
     def begin(self, index: int, t_s: float) -> None:
         """Start an attempt of every replica at a global step."""
-        self.index, self.begun_s, self._release_s = index, t_s, None
+        self.index, self.begun_s, self._release_s, self._alike_s = index, t_s, None, None
         self._plans.clear()
         if self.own or self._left or self.roster.unplanned:
             due = self.roster.unplanned | self._left | self.own.keys()
@@ -100,8 +101,11 @@ class Replicas:
         return self._release_s
 
     def _next_release_s(self) -> float:
-        alike_s = [course.release_s(self.begun_s) for course in self._courses()]
-        last_s = max([plan.release_s for plan in self.own.values()] + alike_s)
+        if self._alike_s is None:
+            released_s = [course.release_s(self.begun_s) for course in self._courses()]
+            self._alike_s = max(released_s, default=-NEVER_S)
+        last_s = max([plan.release_s for plan in self.own.values()], default=-NEVER_S)
+        last_s = max(last_s, self._alike_s)
         quorum = self.terms.quorum
         if quorum is None:
             return last_s
@@ -161,28 +165,27 @@ class Replicas:
             self._kinds[before] -= 1
             if not self._kinds[before]:
                 del self._kinds[before]
+                self._alike_s = None
         if kind is not None:
+            if kind not in self._kinds:
+                self._alike_s = None
             self._kinds[kind] += 1
             self._sends[r] = self.terms.course(kind).sends
 
     def _plan(self, kind: Kind) -> ReplicaRound:
+        """The one that replicas of a kind share: nothing has happened in it yet."""
         if kind not in self._plans:
-            self._plans[kind] = self._new(kind)
+            plan = self._plans[kind] = ReplicaRound(self.terms)
+            pace = (kind.slow,) if kind.slow else ()
+            plan.begin(self.begun_s, kind.mask, [NEVER_S] * len(kind.mask), pace, crew=kind.crew)
         return self._plans[kind]
 
     def _own(self, r: int) -> ReplicaRound:
         kind = self._kind_of[r]
         if kind is not None:
             self._set_kind(r, None)
-            self.own[r] = self._new(kind)
+            self.own[r] = self._plan(kind).copy()
         return self.own[r]
-
-    def _new(self, kind: Kind) -> ReplicaRound:
-        """A plan of the kind in which nothing has happened yet."""
-        plan = ReplicaRound(self.terms)
-        pace = (kind.slow,) if kind.slow else ()
-        plan.begin(self.begun_s, kind.mask, [NEVER_S] * len(kind.mask), pace, crew=kind.crew)
-        return plan
 
     def _look_at(self, r: int) -> None:
         """Note whether a replica waits."""

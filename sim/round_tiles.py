@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from sim.exchange import Exchange
 from sim.places import Place, Slot
-from sim.replica import Interval, ReplicaRound
-from sim.timeline import Tile, slot_tiles
+from sim.replica import ReplicaRound
+from sim.timeline import Interval, Tile, joined_tiles, slot_tiles
 from sim.undone import Undone
 
 
@@ -29,17 +29,19 @@ class RoundTiles:
 
     def of(self, place: Place, plan: ReplicaRound) -> list[Tile]:
         """Tiles of a slot whose replica went through the round by the plan."""
-        log, key = place.log, (plan, place.slot[1])
+        log = place.log
+        _, state, worker = log[0]
         if len(log) > 1:
             has_joined = "joined" in [state for _, state, _ in log]
             did = self._slot_did(place.slot, plan) if has_joined else ()
             return slot_tiles(log, did, self.start_s, self.end_s)
-        if log[0][1] != "joined":
-            return [(self.start_s, self.end_s, log[0][1], log[0][2])]
+        if state != "joined":
+            return [(self.start_s, self.end_s, state, worker)]
+        key = plan, place.slot[1]
         if key not in self._shared:
             did = self._slot_did(place.slot, plan)
-            self._shared[key] = slot_tiles(log, did, self.start_s, self.end_s)
-        tiles, worker = self._shared[key], log[0][2]
+            self._shared[key] = joined_tiles(did, self.start_s, self.end_s, worker)
+        tiles = self._shared[key]
         if tiles[0][3] == worker:
             return tiles
         return [(start_s, end_s, what, worker) for start_s, end_s, what, _ in tiles]
@@ -48,11 +50,9 @@ class RoundTiles:
         """What a slot did, in order: its part of the plan, then it receives; see `slot_tiles`."""
         if plan not in self._did:
             self._did[plan] = plan.intervals()
-        exchange, stage = self.exchange, slot[1]
+        exchange, did = self.exchange, self._did[plan][slot[1]]
         received_s = exchange.start_s + float(exchange.slot_s[slot])
-        return [
-            *self.undone.did(slot),
-            *self._did[plan][stage],
-            (exchange.start_s, received_s, "sync"),
-            (exchange.received_s, exchange.end_s, "sync"),  # the checkpoint
-        ]
+        did = [*self.undone.did(slot), *did, (exchange.start_s, received_s, "sync")]
+        if exchange.checkpoint_s is not None:
+            did.append((exchange.received_s, exchange.end_s, "sync"))
+        return did

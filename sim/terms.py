@@ -14,7 +14,7 @@ import numpy as np
 from sim.config import Pool, Quorum
 from sim.network import Links
 from sim.pace import Slowness
-from sim.pipeline import Crew, Mask, StepTimes, hops, usual_crew
+from sim.pipeline import MOST_CACHED, Crew, Mask, StepTimes, hops, usual_crew
 from sim.policies import Action, Policy, Vacancy, View, Wait, may_wait, replica_action
 from sim.records import Sizes
 from sim.via import Billed, Kinds, Members, Via
@@ -68,6 +68,7 @@ class Terms:
     quorum: Quorum | None = None
     _courses: dict[Kind, Course] = field(default_factory=dict)
     _answers: dict[Mask, Action] = field(default_factory=dict)
+    _uploads_s: dict[Crew | None, tuple[float, ...]] = field(default_factory=dict)
 
     @cached_property
     def whole(self) -> Kind:
@@ -95,10 +96,13 @@ class Terms:
         crew = Crew(tuple(kinds), self.sizes.ways(r))
         return None if crew == self.usual_crew else crew
 
-    def upload_s(self, stage: int, crew: Crew | None) -> float:
-        """Seconds of a slot's upload."""
-        kind = 0 if crew is None else crew.kinds[stage]
-        return self.via.upload_s(self.sizes.update_bytes[stage], kind)
+    def uploads_s(self, crew: Crew | None) -> tuple[float, ...]:
+        """[S] seconds of the uploads of a replica's slots."""
+        if crew not in self._uploads_s:
+            kinds = (crew or self.usual_crew).kinds
+            each = zip(self.sizes.update_bytes, kinds, strict=True)
+            self._uploads_s[crew] = tuple(self.via.upload_s(nbytes, kind) for nbytes, kind in each)
+        return self._uploads_s[crew]
 
     @cached_property
     def restarts(self) -> bool:
@@ -149,8 +153,10 @@ class Terms:
         """What a replica of this kind does in a round in which nothing hits it."""
         mask = kind.mask
         if kind not in self._courses:
+            if len(self._courses) >= MOST_CACHED:
+                self._courses.clear()
             steps_s = self.inner_steps * self.times.of(*kind)[0] if any(mask) else 0.0
-            uploads_s = [self.upload_s(s, kind.crew) for s, live in enumerate(mask) if live]
+            uploads_s = [s for s, live in zip(self.uploads_s(kind.crew), mask, strict=True) if live]
             action = self.answer(mask)
             sends = mask if action <= Action.SKIP else (False,) * self.stages
             course = Course(action, steps_s, max(uploads_s, default=0.0), sends)

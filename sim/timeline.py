@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from sim.places import LogEntry, Slot
 from sim.records import TRAIN_STATE, Row
-from sim.replica import Interval
 
+Interval = tuple[float, float, str]
+"""(start_s, end_s, state) of a slot."""
 Tile = tuple[float, float, str, int]
 """(start_s, end_s, state, worker) of a slot; worker -1 in a vacant one."""
+Stretch = tuple[int, str, float]
+"""(worker, state, since_s): what a slot is until the next one."""
 
 
 def slot_tiles(
@@ -32,24 +35,29 @@ def slot_tiles(
         if b <= a:
             continue
         if state == "joined":
-            tiles += ((x, y, what, worker) for x, y, what in _joined(did, a, b))
+            tiles += joined_tiles(did, a, b, worker)
         else:
             tiles.append((a, b, state, worker))
     return tiles
 
 
-def _joined(did: Sequence[Interval], a: float, b: float) -> Iterator[Interval]:
-    now = a
+def joined_tiles(
+    did: Sequence[Interval], start_s: float, until_s: float, worker: int
+) -> list[Tile]:
+    """What a slot was while it was joined; see `slot_tiles`."""
+    tiles, now = list[Tile](), start_s
     for begin_s, finish_s, what in did:
-        x, y = max(begin_s, now), min(finish_s, b)
+        x = begin_s if begin_s > now else now
+        y = finish_s if finish_s < until_s else until_s
         if y <= x:
             continue
         if x > now:
-            yield (now, x, "wait")
-        yield (x, y, what)
+            tiles.append((now, x, "wait", worker))
+        tiles.append((x, y, what, worker))
         now = y
-    if b > now:
-        yield (now, b, "wait")
+    if until_s > now:
+        tiles.append((now, until_s, "wait", worker))
+    return tiles
 
 
 class Timeline:
@@ -66,25 +74,35 @@ class Timeline:
         self.longest_barrier_s = longest_barrier_s
         self.end_s = 0.0
         self._ended: list[Row] = []
-        self._open: dict[Slot, tuple[int, str, float]] = {}
+        self._open: dict[Slot, Stretch] = {}
 
-    def add(self, slot: Slot, tiles: Iterable[Tile], trains_from_s: float) -> None:
-        """Append a slot's tiles, which must follow those it has.
+    def stretches(self, tiles: Iterable[Tile], trains_from_s: float) -> list[Stretch]:
+        """Tiles of a slot in the timeline's states, equal neighbours as one.
 
         Args:
             trains_from_s: when it had trained its last step; infinite if it did not get there.
         """
+        found: list[Stretch] = []
         for start_s, end_s, what, worker in tiles:
-            is_short = what == "sync" or end_s - start_s <= self.longest_barrier_s
-            takes_part = what in ("sync", "wait") and start_s >= trains_from_s and is_short
-            is_train = what == "steps" or takes_part
-            state = TRAIN_STATE if is_train else "wait" if what in ("sync", "ready") else what
-            last = self._open.get(slot)
-            if last is not None:
-                if last[0] == worker and last[1] == state:
-                    continue
-                self._ended.append((*slot, *last, start_s))
-            self._open[slot] = (worker, state, start_s)
+            state = what
+            if what == "steps":
+                state = TRAIN_STATE
+            elif what in ("sync", "wait", "ready"):
+                is_short = what == "sync" or end_s - start_s <= self.longest_barrier_s
+                takes_part = what != "ready" and start_s >= trains_from_s and is_short
+                state = TRAIN_STATE if takes_part else "wait"
+            if not found or found[-1][:2] != (worker, state):
+                found.append((worker, state, start_s))
+        return found
+
+    def add(self, slot: Slot, worker: int, state: str, since_s: float) -> None:
+        """What a slot is from an instant on."""
+        last = self._open.get(slot)
+        if last is not None:
+            if last[0] == worker and last[1] == state:
+                return
+            self._ended.append((*slot, *last, since_s))
+        self._open[slot] = worker, state, since_s
 
     def take_ended(self) -> Sequence[Row]:
         """Rows that have ended since the last call."""

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from sim.exchange import Exchange
 from sim.places import Slot
-from sim.replica import Interval, Span
+from sim.replica import Span
 from sim.replicas import Replicas
 from sim.terms import Terms
+from sim.timeline import Interval
 from sim.via import Billed, Kinds, Slots
 
 

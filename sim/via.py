@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -39,7 +40,7 @@ class Members:
     update_bytes: Sequence[int]
     """[S]"""
 
-    @property
+    @cached_property
     def fetched(self) -> NDArray[np.int64]:
         """[R, S] updates of other replicas that a slot receives."""
         return np.asarray((self.sends.sum(axis=0) - self.sends) * self.here, dtype=np.int64)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sim.config import Fallback, Pool
 from sim.job import Job
 from tests.sim.worlds import RESTART, SKIP, SKIP_WAIT, WAIT, job
 
@@ -24,6 +25,11 @@ LOSSES: dict[str, Any] = {
     "detect_s": 1.0,
 }
 """A worker or two are lost in a round."""
+LIVES = {key: LOSSES[key] for key in ("up_h", "outage_h", "detect_s")}
+FALLS_BACK = {
+    "spot": Pool(workers=6, **LIVES, fallback=Fallback(pool="backup", after_wait_s=5.0)),
+    "backup": Pool(workers=3, **LIVES),
+}
 
 
 @pytest.mark.parametrize(
@@ -33,10 +39,11 @@ LOSSES: dict[str, Any] = {
         {**LOSSES, "policy": SKIP},
         {**LOSSES, "policy": SKIP_WAIT},
         {**LOSSES, "policy": WAIT, "hand_over": True},
+        {"outages": {"kind": "pools"}, "pools": FALLS_BACK, "policy": SKIP},
         {**LOSSES, "policy": RESTART, "checkpoint": {"every_global_steps": 1}},
         {"outages": {"kind": "per_global_step", "probability": 0.9, "duration_global_steps": 1}},
     ],
-    ids=["quiet", "skip", "skip and wait", "wait", "restart", "published regime"],
+    ids=["quiet", "skip", "skip and wait", "wait", "fallback", "restart", "published regime"],
 )
 def test_memory_does_not_grow_with_rounds(keys: dict[str, Any]) -> None:
     tracemalloc.start()
