@@ -74,7 +74,7 @@ def fit(trace: Trace, source: str) -> Fit:
             [(trace.end_s - s.gone_s) / HOUR_S for s in spells if math.isnan(s.back_s)],
         )
     capped = [(x.end_s - x.start_s) / HOUR_S for x in trace.lives if x.cause == CAP and x.began]
-    up_laws, own_laws = fit_laws(up), fit_laws(own) if bulk else []
+    up_laws, outage_laws = fit_laws(up), fit_laws(outage)
     return Fit(
         source=source,
         trace=trace,
@@ -83,11 +83,11 @@ def fit(trace: Trace, source: str) -> Fit:
         own=own,
         outage=outage,
         up_laws=up_laws,
-        own_laws=own_laws,
-        outage_laws=fit_laws(outage),
+        own_laws=fit_laws(own) if bulk else [],
+        outage_laws=outage_laws,
         shocks=_shocks(trace, spells, bulk),
         cap_h=min(capped) if capped else None,
-        notes=_notes(trace, has_laws=bool(up_laws)),
+        notes=_notes(trace, up_laws, outage_laws),
     )
 
 
@@ -109,14 +109,18 @@ def lives_of(trace: Trace, but: Container[tuple[str, float]] = ()) -> Durations:
     return Durations.of(whole, censored)
 
 
-def _notes(trace: Trace, has_laws: bool) -> list[str]:
+def _notes(trace: Trace, up: Sequence[Fitted], outage: Sequence[Fitted]) -> list[str]:
     """What the trace cannot show."""
     notes = []
     before = sum(not life.began for life in trace.lives)
     if before:
         notes.append(f"{before} lives began before the trace: no law has them, nobody knows when")
-    if not has_laws:
+    if not up:
         notes.append("no life was seen from its start to a loss: the block tells no law of them")
+    if not outage:
+        notes.append(
+            "no outage was seen to its end: without an outage_h of yours nobody comes back"
+        )
     if not trace.named:
         notes.append(
             "the trace only counts: who leaves was drawn, so lives and outages of single workers "

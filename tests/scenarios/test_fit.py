@@ -48,6 +48,10 @@ def test_who_was_there_before_the_trace_is_in_no_law(tmp_path: Path) -> None:
     told = fit_file(tmp_path / "t.csv")
     assert (told["up"]["whole"], told["up"]["censored"]) == (2, 1)  # one of the first four stays
     assert "4 lives began before the trace" in " ".join(told["notes"])
+    (tmp_path / "t.csv").write_text("0,4\n3600,1\n7200,1\n")
+    notes = " ".join(fit_file(tmp_path / "t.csv")["notes"])
+    assert "the block tells no law of them" in notes
+    assert "without an outage_h of yours nobody comes back" in notes
 
 
 def test_the_law_that_was_drawn_is_the_best_by_aic() -> None:
