@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import math
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from benchmarks.fit_coverage import TRUE, covered, drawn, traced
@@ -29,7 +33,7 @@ from scenarios.fit_words import in_words
 from scenarios.load import load
 from sim.config import HOUR_S, Pool
 from sim.records import Spell
-from sim.traces.trace import facts, of_spells
+from sim.traces.trace import TraceError, facts, of_spells
 
 SETS = 30
 
@@ -286,6 +290,25 @@ def test_odd_durations_are_no_error(tmp_path: Path, name: str) -> None:
     told = fit_file(tmp_path / "t.csv")
     json.dumps(told, allow_nan=False)
     assert in_words(told)
+
+
+LENGTHS_S = st.floats(-12, 9).map(lambda power: 10.0**power)
+
+
+@settings(max_examples=40, deadline=None)
+@given(counts=st.lists(st.tuples(LENGTHS_S, st.integers(0, 5)), min_size=2, max_size=25))
+def test_any_counts_are_fitted_or_told(
+    counts: list[tuple[float, int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Lengths over twenty orders of magnitude in one trace."""
+    file = tmp_path_factory.getbasetemp() / "t.csv"
+    times_s = itertools.accumulate(length_s for length_s, _ in counts)
+    rows = (f"{t_s!r},{count}" for t_s, (_, count) in zip(times_s, counts, strict=True))
+    file.write_text("time,count\n" + "\n".join(rows))
+    with contextlib.suppress(TraceError):
+        told = fit_file(file)
+        json.dumps(told, allow_nan=False)
+        assert in_words(told)
 
 
 def test_a_trace_without_losses_is_refused() -> None:
