@@ -118,8 +118,10 @@ def tables(folder: RunFolder, job: Job) -> Iterator[Tables]:
     """The Parquet files of a run folder: written while the job goes on, there when it has ended.
 
     Each is there whole or not at all: another command may have finished the very same run and
-    report on it.
+    report on it. The folder is locked, so what lies aside is what kills have left.
     """
+    for left in folder.path.glob(".*.parquet.*"):
+        left.unlink()
     timeline = Sorter(SLOTS.names, by=["replica", "stage", "start_s"])
     outages = Sorter(OUTAGES.names, by=["gone_s", "worker"])
     with closing(timeline), closing(outages), aside(folder.steps) as place:

@@ -76,6 +76,7 @@ def test_so_are_tables(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyP
             for step in job.global_steps():
                 found.add({"global_step": step.index}, step)
 
+    (folder / ".steps.parquet.0123456789abcdef").write_text("left by a kill: kills pile up nothing")
     monkeypatch.setattr(tables.pq.ParquetWriter, "write_table", full)
     with pytest.raises(OSError, match="No space left"):
         write()
