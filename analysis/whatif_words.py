@@ -10,6 +10,8 @@ from analysis.numbers import significant, usd
 from analysis.whatif_grid import Grid
 
 Row = Mapping[str, Any]
+FINE = 7
+"""Digits where a value lies just outside."""
 
 
 def pair(rows: Sequence[Row]) -> tuple[str, str]:
@@ -59,16 +61,16 @@ def sentences(grid: Grid, told: Mapping[str, Any]) -> list[str]:
     return [*found, _loss(best)]
 
 
-def trimmed(value: float) -> str:
-    """Four digits at most, without zeros that say nothing."""
-    text = significant(value, 4)
+def trimmed(value: float, digits: int = 4) -> str:
+    """So many digits at most, without zeros that say nothing."""
+    text = significant(value, digits)
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _unknown(grid: Grid, at: Sequence[float]) -> str:
     out = [
-        f"{axis.title} {trimmed(value)} is outside {trimmed(axis.knots[0])} to "
-        f"{trimmed(axis.knots[-1])} {axis.unit}".rstrip()
+        f"{axis.title} {trimmed(value, FINE)} is outside {trimmed(axis.knots[0], FINE)} to "
+        f"{trimmed(axis.knots[-1], FINE)} {axis.unit}".rstrip()
         for axis, value in zip(grid.axes, at, strict=True)
         if bracket(axis.knots, value, axis.scale) is None
     ]

@@ -58,7 +58,8 @@ function valueOf(knob, place) {
 
 function buildKnobs() {
   for (const knob of KNOBS) {
-    const label = element("label", {for: knob.id}, knob.label);
+    const parts = knob.label.split(/(?<=_)/).flatMap((part) => [element("wbr"), part]);
+    const label = element("label", {for: knob.id}, ...parts);
     knob.number = element("input", {type: "number", id: knob.id, min: 0, step: "any",
       inputmode: "decimal"});
     knob.range = element("input", {type: "range", min: 0, max: NOTCHES, step: 1,

@@ -17,8 +17,8 @@ function usd(value) {
     {minimumFractionDigits: shown, maximumFractionDigits: shown});
 }
 
-function trimmed(value) {
-  const text = significant(value, 4);
+function trimmed(value, digits = 4) {
+  const text = significant(value, digits);
   return text.includes(".") ? text.replace(/0+$/, "").replace(/\.$/, "") : text;
 }
 
@@ -66,9 +66,9 @@ function sentences(grid, told) {
 
 function unknownWords(grid, at) {
   const out = grid.axes.filter((axis, k) => bracket(axis, at[k]) === null).map((axis) => {
-    const [low, high] = [axis.knots[0], axis.knots[axis.knots.length - 1]].map(trimmed);
-    return `${axis.title} ${trimmed(at[grid.axes.indexOf(axis)])} is outside ${low} to ${high} ` +
-      axis.unit;
+    const ends = [at[grid.axes.indexOf(axis)], axis.knots[0], axis.knots[axis.knots.length - 1]];
+    const [value, low, high] = ends.map((one) => trimmed(one, 7));
+    return `${axis.title} ${value} is outside ${low} to ${high} ${axis.unit}`;
   });
   if (!out.length) return "Unknown: the runs around this setting have not all finished.";
   return `Unknown: ${out.map((text) => text.trimEnd()).join("; ")}, and nothing is extrapolated.`;
