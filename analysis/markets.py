@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,16 +58,27 @@ def market_of(used: set[str], scenario: Mapping[str, Any], pools: Mapping[str, P
     return markets.pop() if len(markets) == 1 else "mix"
 
 
-def fallback_of(scenario: Mapping[str, Any]) -> str:
-    """Where a slot falls back, and when, in words; empty: nowhere."""
+def fallback_of(scenario: Mapping[str, Any], swept: Collection[str]) -> str:
+    """Where a slot falls back, and when, in words; empty: nowhere.
+
+    Args:
+        swept: keys that the study varies, whose value here is only one of many.
+    """
     found = []
     for told in _fallbacks(scenario):
-        wait_s, losses = told["after_wait_s"], told["after_losses"]
-        when = [] if wait_s is None else [f"{wait_s:g} s after it fell vacant"]
+        wait_s, losses, when = told["after_wait_s"], told["after_losses"], list[str]()
+        if wait_s is not None:
+            wait = "a swept wait" if _is_swept("after_wait_s", swept) else f"{wait_s:g} s"
+            when.append(f"{wait} after it fell vacant")
         if losses is not None:
-            when.append(f"at once from {losses} losses of the slot on")
+            number = "a swept number of" if _is_swept("after_losses", swept) else losses
+            when.append(f"at once from {number} losses of the slot on")
         found.append(f"{told['pool']}, {' or '.join(when)}")
     return "; ".join(dict.fromkeys(found))
+
+
+def _is_swept(key: str, swept: Collection[str]) -> bool:
+    return any(each.endswith(f"fallback.{key}") for each in swept)
 
 
 def _fallbacks(scenario: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -31,6 +31,7 @@ PRICES = ("usd_per_h", "usd_per_gb", "usd_per_gb_month", "market", "instance")
 WORDS = {
     "losses_per_h": ("losses of a spot worker", "an hour up"),
     "mean_outage_h": ("mean outage", "h"),
+    "after_wait_s": ("wait before a fallback", "s"),
     PROBABILITY: ("failures of a replica", "a global step"),
     "outages.duration_global_steps": ("outage", "global steps"),
 }
@@ -228,7 +229,7 @@ def _option(
         count *= len(axis.knots)
     cells: list[tuple[Values, ...] | None] = [None] * count
     policy, used, seeds = "", set[str](), common_seeds(sweep)
-    fallback = fallback_of(scenario)
+    fallback = fallback_of(scenario, sweep.parameters)
     places = {axis.key: _places(sweep, axis) for axis in axes}
     for point in sweep.points:
         if point.arm != arm or len(point.done) < len(point.cells):
