@@ -19,7 +19,7 @@ from scenarios.texts import text_files, text_paths
 from sim.config import TraceOutages
 from trainer.config import Data, StdlibData, WikiData
 
-TRAINED_FORMAT = 2
+TRAINED_FORMAT = 3
 """Raised when the trainer gives other bits for the same keys, or a default of `method` or `train`
 changes: then nothing that was trained before is taken for the same."""
 PATHS = ("path", "held_out")
