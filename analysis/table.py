@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from analysis import numbers, point_table
 from analysis.folders import Listing, find, read_json
+from analysis.plain import aligned, one_line
 from analysis.sweep import sweep_of
 
 Summary = Mapping[str, Any]
@@ -100,21 +101,3 @@ def text_of(listing: Listing) -> str:
     if left_out:
         notes.append(f"not finished, left out: {'; '.join(map(one_line, left_out))}")
     return "\n".join([*aligned(rows), *(f"({one_line(note, 400)})" for note in notes)])
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table whose first row are its titles; the first column stands to the left."""
-    clean = [[one_line(text) for text in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*clean, strict=True)]
-    lines = []
-    for first, *rest in clean:
-        cells = [first.ljust(widths[0])]
-        cells += [text.rjust(width) for text, width in zip(rest, widths[1:], strict=True)]
-        lines.append("  ".join(cells).rstrip())
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return lines
-
-
-def one_line(name: str, most: int = 64) -> str:
-    """A name without control characters, of bearable length."""
-    return "".join(c if c.isprintable() else "?" for c in name)[:most]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -282,6 +283,7 @@ def validate(
 
 def main() -> None:
     """Entry point. What the file system refuses is one line, not a traceback."""
+    gc.freeze()  # what has been imported stays, so the collector need not go over it
     try:
         app()
     except BrokenPipeError:  # the reader of stdout has seen enough

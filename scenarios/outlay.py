@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from analysis.numbers import usd
-from analysis.table import aligned
+from analysis.plain import aligned
 from scenarios.agenda import Group, grouped
 from scenarios.memory import machine_bytes, needed_bytes
 from scenarios.outlook import MOST_SIMULATED, Outlook, look_ahead

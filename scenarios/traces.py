@@ -6,7 +6,6 @@ import stat
 from pathlib import Path
 
 from sim.config import HOUR_S, Outages, TraceOutages
-from sim.traces.read import is_parquet, read_text
 from sim.traces.replay import Replay
 from sim.traces.trace import Trace, TraceError
 
@@ -35,6 +34,11 @@ def read_trace(path: Path, unit: str = "s", zone: str | None = None) -> Trace:
 
 
 def _read(path: Path, unit: str) -> Trace:
+    from sim.traces.read import (  # a reader a format, and few scenarios have one
+        is_parquet,
+        read_text,
+    )
+
     try:
         if stat.S_IFMT(path.stat().st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
             message = "cannot be read: a pipe or a device may never end, write it to a file"
