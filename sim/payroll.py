@@ -40,8 +40,9 @@ class Restores:
         self._to_come: dict[int, tuple[float, int]] = {}  # start_s, bytes by worker
         self._begun_bytes = 0
 
-    def expect(self, worker: Worker, start_s: float, nbytes: int) -> None:
-        """A worker will begin to load."""
+    def expect(self, worker: Worker, t_s: float, start_s: float, nbytes: int) -> None:
+        """A worker is told at t to load from a start on; what it has begun before it had."""
+        self.stop(worker, t_s)
         self._to_come[worker.number] = start_s, nbytes
 
     def add(self, nbytes: int) -> None:
@@ -49,7 +50,7 @@ class Restores:
         self._begun_bytes += nbytes
 
     def stop(self, worker: Worker, t_s: float) -> None:
-        """A worker is lost: what it has not begun to load by then it never will."""
+        """What a worker has not begun to load by t it never will."""
         start_s, nbytes = self._to_come.pop(worker.number, (math.inf, 0))
         if start_s <= t_s:
             self._begun_bytes += nbytes

@@ -277,7 +277,7 @@ class Roster:
         place.worker, worker.place, worker.old_place = worker, place, place
         self.kinds[place.slot] = worker.kind
         place.ready_s = start_s + restore_s
-        self._restores.expect(worker, start_s, nbytes)
+        self._restores.expect(worker, t_s, start_s, nbytes)
         place.write((t_s, "provision"), (start_s, "restore"), (place.ready_s, "ready"))
         self._comes(place, t_s)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sim.network import links
-from tests.sim.worlds import IDLE, MB, SKIP, WAIT, gone, network, run
+from sim.payroll import Restores
+from tests.sim.worlds import IDLE, MB, SKIP, WAIT, gone, job, network, run
 
 
 def test_a_worker_lost_before_the_minimum_is_billed_for_the_minimum() -> None:
@@ -47,3 +48,14 @@ def test_a_gigabyte_month_costs_its_price() -> None:
     for step in run(links=priced):
         assert step.usd["storage"] == pytest.approx(21e-3 * 16 / (730 * 3600) * 7300)
         assert step.usd["egress"] == 0.0
+
+
+@pytest.mark.parametrize(("again_s", "nbytes"), [(1.0, [0, 7]), (3.0, [10, 7])])
+def test_a_restore_that_has_begun_is_billed_whatever_its_worker_does_next(
+    again_s: float, nbytes: list[int]
+) -> None:
+    """One is to begin at 2 s and, unless another comes before that, has."""
+    worker, restores = job().roster.workers[0], Restores()
+    restores.expect(worker, 0.0, 2.0, 10)
+    restores.expect(worker, again_s, 4.0, 7)
+    assert [restores.settle(t_s) for t_s in (3.0, 4.0)] == nbytes
