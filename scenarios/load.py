@@ -143,7 +143,10 @@ def _read_chain(file: Path) -> tuple[Node, list[Problem]]:
         if target is not None and target.resolve() in seen:
             wrong = f"extends itself {got(extends.value)}"
         if target is None or wrong:
-            raise ScenarioError([*problems, Problem(extends.at, "extends", wrong)])
+            told = any(problem.at == extends.at for problem in problems)  # by the reader
+            raise ScenarioError(
+                [*problems, *([] if told else [Problem(extends.at, "extends", wrong)])]
+            )
         file = target
     root = chain.pop()
     while chain:

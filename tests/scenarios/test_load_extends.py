@@ -107,7 +107,7 @@ def test_problems_of_reading_and_of_meaning_come_together() -> None:
         ("loop.yaml", "not a file name (got 'loop.yaml')"),
         ("3", "must be a file or a bundled scenario (got 3)"),
         ("[b.yaml]", "must be a file or a bundled scenario (got ['b.yaml'])"),
-        ('"a\\0b"', "not a file name (got 'a\\x00b')"),
+        ('"a\\0b"', "not text (got 'a\\x00b')"),
         ("x" * 5000, "not a file name (got 'xxxxxx"),
     ],
 )
