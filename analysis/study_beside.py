@@ -182,18 +182,17 @@ def _bill(study: Study, sweep: Sweep) -> Sentence:
     if along is None or not lines:
         return Sentence("")
     top = value_of(along, max(sweep.parameters[along]))
-    took, healthy = [], []
-    for line in lines:
+    parts, healthy = [], []
+    for line in lines[:LINES]:
         cells = line.points[-1].done
-        took.append(_spent(study, [c.entry.summary for c in cells if c.entry]))
+        spent = _spent(study, [c.entry.summary for c in cells if c.entry])
+        parts.append(f"{line.name} took {spent} at {top}")
         healthy.append(_spent(study, [c.healthy.summary for c in cells if c.healthy]))
-    alike = len(set(healthy)) == 1
-    parts = [
-        f"{line.name} took {spent} at {top}" + (f" ({own} without failures)" * (not alike))
-        for line, spent, own in list(zip(lines, took, healthy, strict=True))[:LINES]
-    ]
-    if alike:
+    if len(set(healthy)) == 1:
         parts.append(f"no failure {healthy[0]}")
+    else:
+        both = zip(parts, healthy, strict=True)
+        parts = [f"{part} ({own} without failures)" for part, own in both]
     end = ", at the prices assumed below" if study.has_prices else ""
     return Sentence(f"For the same global steps {listed(parts)}{end}.", SIMULATED)
 

@@ -143,10 +143,9 @@ def _read_chain(file: Path) -> tuple[Node, list[Problem]]:
         if target is not None and target.resolve() in seen:
             wrong = f"extends itself {got(extends.value)}"
         if target is None or wrong:
-            told = any(problem.at == extends.at for problem in problems)  # by the reader
-            raise ScenarioError(
-                [*problems, *([] if told else [Problem(extends.at, "extends", wrong)])]
-            )
+            if all(problem.at != extends.at for problem in problems):  # else reading has told it
+                problems.append(Problem(extends.at, "extends", wrong))
+            raise ScenarioError(problems)
         file = target
     root = chain.pop()
     while chain:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
@@ -53,16 +54,17 @@ class Totals:
             self._last = row
             if self._scenario.target.val_loss is not None:
                 self._evaluated.append((row["val_loss"], self._so_far()))
-        self._count(spells)
+        for spell in spells:
+            self._outages += 1
+            self._away_s += Fraction(spell.back_s - spell.gone_s)
 
     def summary(self) -> dict[str, Any]:
         """What the run comes to; the comparison with the no-failure run is added by `compare`."""
         job, scenario, total, rounds = self._job, self._scenario, self._sums, self._rounds
         slots, wall_s, rest = job.R * job.S, self._wall_s, job.rest()[1]
-        away_s = self._away_s + sum(
-            Fraction(min(wall_s, spell.back_s) - min(wall_s, spell.gone_s)) for spell in rest
-        )
-        self._count(rest)
+        away_s = self._away_s + sum(Fraction(_seconds_until(wall_s, spell)) for spell in rest)
+        ended = [spell.back_s - spell.gone_s for spell in rest if not math.isnan(spell.back_s)]
+        outages, outages_s = self._outages + len(ended), self._away_s + sum(map(Fraction, ended))
         slot_s = {name: total[f"{name}_s"] for name in CLASSES}
         not_joined_s = sum(slot_s[name] for name in NOT_JOINED) + total["ready_s"]
         healthy_tokens = rounds * job.R * job.config.inner_steps * job.config.sizes.tokens
@@ -89,7 +91,7 @@ class Totals:
             "worker_availability": 1 - float(away_s) / (len(job.roster.hired) * wall_s),
             "outages": job.roster.losses,
             "bought": job.roster.on_call.bought,
-            "mean_outage_s": float(self._away_s) / self._outages if self._outages else None,
+            "mean_outage_s": float(outages_s) / outages if outages else None,
             "degraded_share": self._degraded / (rounds * job.R),
             "slot_s": slot_s,
             "bytes": {
@@ -106,12 +108,6 @@ class Totals:
             "skip_stage_loss": last and _by_stage(last["skip_stage_loss"]),
             "proxy": scenario.is_proxy,
         }
-
-    def _count(self, spells: Iterable[Spell]) -> None:
-        for spell in spells:
-            if spell.back_s == spell.back_s:
-                self._outages += 1
-                self._away_s += Fraction(spell.back_s - spell.gone_s)
 
     def _so_far(self) -> dict[str, float]:
         return {
@@ -145,6 +141,12 @@ def compare(summary: dict[str, Any], healthy: Iterable[Row]) -> dict[str, Any]:
         other = next((row["val_loss"] for row in healthy if row["global_step"] == at), None)
     gap = None if other is None else summary["val_loss"] - other
     return summary | {"val_loss_no_failure": other, "val_loss_gap": gap}
+
+
+def _seconds_until(t_s: float, spell: Spell) -> float:
+    """How long a worker was away by t."""
+    back_s = t_s if math.isnan(spell.back_s) else min(t_s, spell.back_s)
+    return back_s - min(t_s, spell.gone_s)
 
 
 def _adds_up(key: str) -> bool:

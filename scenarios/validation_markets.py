@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from scenarios.bench import EXACT, SIGMAS, Bench, Check, Played
 from sim import theory
 from sim.config import HOUR_S
+from sim.durations import law
 
 
 def row_25(bench: Bench) -> Iterator[Check]:
@@ -33,8 +34,13 @@ def _once(run: Played) -> Check:
 
 
 def _on_and_on(run: Played) -> Check:
-    """A lone slot, whose spot worker is up for 10 h and away for 2 h on average."""
-    laws_h = 10.0, 2.0, 1.0
+    """A lone slot, whose spot worker is up and away for exponential times."""
+    spot = run.job.config.pools["spot"]
+    assert spot.up_h is not None, "told as a law"
+    assert spot.outage_h is not None, "as well"
+    assert spot.fallback is not None, "as well"
+    wait_s = spot.fallback.after_wait_s or 0.0
+    laws_h = law(spot.up_h, 1.0).mean, law(spot.outage_h, 1.0).mean, wait_s / HOUR_S
     bought_h = sum(step.node_s["on_demand"] for step in run.steps) / HOUR_S
     share = theory.fallen_back(*laws_h, run.job.healthy_s / HOUR_S)
     sigma = math.sqrt(theory.fallen_back_scatter(*laws_h) / run.hours)

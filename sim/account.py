@@ -62,7 +62,8 @@ class Account:
     ) -> None:
         self.terms, self.start_s, self.end_s = terms, start_s, end_s
         self.seconds = np.zeros(len(CLASSES))  # by class, summed over slots; once closed
-        self._plans: dict[ReplicaRound, tuple[Did, list[int]]] = {}  # and how many replicas
+        self._did: dict[ReplicaRound, Did] = {}
+        self._replicas: Counter[ReplicaRound] = Counter()  # that went by each plan
         self._fresh: list[tuple[int, Did]] = []
         self._booked: list[tuple[Collection[int], list[float]]] = []  # by class and stage, of each
         self.ready_s = 0.0  # of wait: slots that had not joined
@@ -92,10 +93,10 @@ class Account:
         Args:
             fresh: those of them that may have done something else in the round before.
         """
-        if plan not in self._plans:
-            self._plans[plan] = Did.by(plan), []
-        did, counts = self._plans[plan]
-        counts.append(len(rows))
+        if plan not in self._did:
+            self._did[plan] = Did.by(plan)
+        did = self._did[plan]
+        self._replicas[plan] += len(rows)
         stages = self.terms.stages
         seconds = [0.0] * (len(CLASSES) * stages)
         seconds[STEPS.start * stages : STEPS.stop * stages] = itertools.chain(*did.step_s)
@@ -146,8 +147,8 @@ class Account:
             replica, seconds = min(self._booked[worst][0]), booked[worst].tolist()
             raise LedgerError(f"replica {replica}: slot-seconds {seconds} do not close")
         self.seconds = np.array([len(rows) for rows, _ in self._booked]) @ booked.sum(axis=2)
-        for plan, (_, counts) in self._plans.items():
-            self._go(plan, sum(counts))
+        for plan, replicas in self._replicas.items():
+            self._go(plan, replicas)
         self._carry()
         self._write()
         present_s = self.seconds.sum() - self.seconds[ROW["vacant"]]

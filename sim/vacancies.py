@@ -159,8 +159,10 @@ class Vacancies:
 
     def _first_to_stay(self, queue: Queue, t_s: float) -> Worker | None:
         number = queue.first(t_s, lambda n: self._is_spare(n, t_s))
-        if number is None or self._workers[number].leaves_s == NEVER_S:
-            return None if number is None else self._workers[number]
+        if number is None:
+            return None
+        if self._workers[number].leaves_s == NEVER_S:
+            return self._workers[number]  # nearly always, and the others need not be looked at
         numbers = queue.waiting(t_s, lambda n: self._is_spare(n, t_s))
         spares = (self._workers[number] for number in numbers)
         return next((worker for worker in spares if worker.leaves_s == NEVER_S), None)

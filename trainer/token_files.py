@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from trainer.config import BinData
-from trainer.corpora import HELD_OUT_ONE_IN, CorpusError, files
-from trainer.corpus_error import read_bytes
+from trainer.corpora import HELD_OUT_ONE_IN, files
+from trainer.corpus_error import CorpusError, read_bytes
 from trainer.tokens import Ids, Tokens
 
 START = 4 * 256

@@ -28,7 +28,7 @@ PIECE_CHARS = 1 << 20
 LONGEST_RUN = 20_000
 """Characters without a space, or spaces without a character, are cut after so many: learning takes
 the square of their number: of a megabyte of DNA minutes, of ten half a day."""
-RUN = re.compile(r"\S+|\s+")
+LONG_RUN = re.compile(rf"(?<!\S)\S{{{LONGEST_RUN + 1},}}|(?<!\s)\s{{{LONGEST_RUN + 1},}}")
 WORD_END = re.compile(r"\S(?=[ \t\n])")
 """No token goes over it: what is cut there has the tokens of the whole."""
 
@@ -153,7 +153,7 @@ def _line_end(text: str, least: int) -> int:
 
 def _without_long_runs(text: str) -> Iterator[str]:
     start = 0
-    for run in RUN.finditer(text):
+    for run in LONG_RUN.finditer(text):
         for stop in range(run.start() + LONGEST_RUN, run.end(), LONGEST_RUN):
             yield text[start:stop]
             start = stop
